@@ -1,0 +1,110 @@
+"""The settings: frozen, keyword-only, and impossible to hold in a bad state. All durations are seconds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Final
+
+from reliable_llm.errors import ConfigurationError, Kind
+
+DAY: Final = 86_400.0
+
+
+def check_number(owner: str, name: str, value: object, *, low: float, high: float = math.inf, whole: bool = False) -> None:
+    """Raise `ConfigurationError` naming *owner.name* unless *value* is a number in [low, high] (NaN and bool are none)."""
+    wanted = f"{'a whole number' if whole else 'a number'} from {low:g}" + ("" if high == math.inf else f" to {high:g}")
+    is_number = isinstance(value, int) if whole else isinstance(value, int | float)
+    if not is_number or isinstance(value, bool) or not low <= value <= high or value == math.inf:  # type: ignore[operator]
+        raise ConfigurationError(f"{owner}.{name} must be {wanted}, got {value!r}")
+
+
+def _check_kinds(owner: str, name: str, kinds: object) -> None:
+    if not isinstance(kinds, frozenset | set | tuple | list) or not all(kind in set(Kind) for kind in kinds):
+        known = ", ".join(sorted(Kind))
+        raise ConfigurationError(f"{owner}.{name} must hold kinds of failure ({known}), got {kinds!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """When to try again, and how long to wait first.
+
+    `max_retries`: further attempts on one candidate after the first. `backoff`: the first wait, multiplied by
+    `multiplier` each time, at most `cap`. `jitter` 0 to 1: the share of a computed wait that is left to chance; on a
+    server's hint it only adds (at most five seconds). `patience`: the longest wait on a rate-limited candidate while
+    another one is ready. `wait_for_cooldown`: with every candidate cooling, wait for the first to come back if that is
+    within `cap`. `reserve`: seconds of the deadline kept for each candidate not yet tried. `failover_on`: kinds that
+    are raised by default and shall move on instead (content_policy, invalid_output, output_truncated, ...).
+    `schema_retries`: repair attempts for an answer that does not fit the schema.
+    """
+
+    max_retries: int = 2
+    backoff: float = 0.5
+    multiplier: float = 2.0
+    cap: float = 30.0
+    jitter: float = 0.5
+    patience: float = 1.0
+    wait_for_cooldown: bool = True
+    reserve: float = 0.0
+    failover_on: frozenset[Kind] = frozenset()
+    schema_retries: int = 1
+
+    def __post_init__(self) -> None:
+        check_number("RetryPolicy", "max_retries", self.max_retries, low=0, high=100, whole=True)
+        check_number("RetryPolicy", "backoff", self.backoff, low=0)
+        check_number("RetryPolicy", "multiplier", self.multiplier, low=1)
+        check_number("RetryPolicy", "cap", self.cap, low=0)
+        check_number("RetryPolicy", "jitter", self.jitter, low=0, high=1)
+        check_number("RetryPolicy", "patience", self.patience, low=0)
+        check_number("RetryPolicy", "reserve", self.reserve, low=0)
+        check_number("RetryPolicy", "schema_retries", self.schema_retries, low=0, high=10, whole=True)
+        _check_kinds("RetryPolicy", "failover_on", self.failover_on)
+        object.__setattr__(self, "failover_on", frozenset(Kind(kind) for kind in self.failover_on))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryPolicy:
+    """How long what is known to fail is left alone.
+
+    `quota`: a key out of quota is parked this long (300 s, as in CleverAgents' StrategyActor) unless the server names a
+    reset time, of which at most `max_reset` (24 h) is believed. `memory`: how long a missing model, a missing permission
+    or an unsupported feature is remembered. `cooldowns`: remember rate limits across calls. `breaker`: seconds that a
+    candidate rests, by kind of failure, after its retries are spent (off by default).
+    """
+
+    quota: float = 300.0
+    max_reset: float = DAY
+    memory: float = 3600.0
+    cooldowns: bool = True
+    breaker: Mapping[Kind, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_number("RecoveryPolicy", "quota", self.quota, low=0.001)
+        check_number("RecoveryPolicy", "max_reset", self.max_reset, low=0.001)
+        check_number("RecoveryPolicy", "memory", self.memory, low=0)
+        _check_kinds("RecoveryPolicy", "breaker", list(self.breaker))
+        for kind, seconds in self.breaker.items():
+            check_number("RecoveryPolicy.breaker", str(kind), seconds, low=0)
+        object.__setattr__(self, "breaker", MappingProxyType({Kind(kind): float(s) for kind, s in self.breaker.items()}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """How long one attempt may take.
+
+    `attempt`: a whole answer that is not streamed. `connect`: to reach the server. `first_byte`: silence before the
+    server's first byte, and between bytes. `first_token`: from the start of a streamed attempt to its first output.
+    `idle`: silence within a stream; any byte, pings too, resets it. The vendors' own default is 600 s, three times over.
+    """
+
+    attempt: float = 120.0
+    connect: float = 10.0
+    first_byte: float = 60.0
+    first_token: float = 60.0
+    idle: float = 60.0
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            check_number("Timeouts", each.name, getattr(self, each.name), low=0.001)
