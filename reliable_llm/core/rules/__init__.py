@@ -1,0 +1,1 @@
+"""The tables that tell failures apart, as data: by vendor code, by stable code, by anchored phrase."""
