@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +22,7 @@ class Failure:
     vendor: str
     sdk: str
     status: int | None = None
-    headers: Mapping[str, str] = field(default=MappingProxyType({}), repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: object = field(default=None, repr=False)
     message: str = field(default="", repr=False)
     exceptions: tuple[str, ...] = ()
