@@ -24,6 +24,11 @@ Json: TypeAlias = Mapping[str, object]
 NOTHING: Final[Mapping[str, Json]] = MappingProxyType({})
 
 
+def _nothing() -> Mapping[str, Json]:
+    # A default may be a mapping proxy only from Python 3.12 on, where it can be hashed.
+    return NOTHING
+
+
 # ---------------------------------------------------------------- who answers
 
 
@@ -58,7 +63,7 @@ class Text:
     """A piece of text."""
 
     text: str
-    extra: Mapping[str, Json] = NOTHING
+    extra: Mapping[str, Json] = field(default_factory=_nothing)
 
     def __repr__(self) -> str:
         return f"Text({len(self.text)} chars)"
@@ -72,7 +77,7 @@ class Image:
     data: bytes | None = None
     media_type: str | None = None
     detail: str | None = None
-    extra: Mapping[str, Json] = NOTHING
+    extra: Mapping[str, Json] = field(default_factory=_nothing)
 
     def __post_init__(self) -> None:
         if (self.url is None) == (self.data is None):
@@ -92,7 +97,7 @@ class Document:
     data: bytes | None = None
     media_type: str = "application/pdf"
     name: str | None = None
-    extra: Mapping[str, Json] = NOTHING
+    extra: Mapping[str, Json] = field(default_factory=_nothing)
 
     def __post_init__(self) -> None:
         if (self.url is None) == (self.data is None):
@@ -109,7 +114,7 @@ class ToolCall:
     id: str
     name: str
     arguments: str
-    extra: Mapping[str, Json] = NOTHING
+    extra: Mapping[str, Json] = field(default_factory=_nothing)
 
     def parsed(self) -> dict[str, object]:
         """Return the arguments as a dict; raise `ValueError` naming the tool where they are not a JSON object."""
@@ -133,7 +138,7 @@ class ToolResult:
     content: str | tuple[Text | Image | Document, ...] = ""
     is_error: bool = False
     name: str | None = None
-    extra: Mapping[str, Json] = NOTHING
+    extra: Mapping[str, Json] = field(default_factory=_nothing)
 
     def __repr__(self) -> str:
         return f"ToolResult(call_id={self.call_id!r}, is_error={self.is_error})"
@@ -150,7 +155,7 @@ class Reasoning:
     signature: str | None = None
     opaque: str | None = None
     issuer: Candidate | None = None
-    extra: Mapping[str, Json] = NOTHING
+    extra: Mapping[str, Json] = field(default_factory=_nothing)
 
     def __repr__(self) -> str:
         return f"Reasoning({len(self.text)} chars, issuer={self.issuer})"
@@ -177,7 +182,7 @@ class Message:
     role: Role
     content: str | tuple[Part, ...]
     name: str | None = None
-    extra: Mapping[str, Json] = NOTHING
+    extra: Mapping[str, Json] = field(default_factory=_nothing)
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -205,7 +210,7 @@ class Tool:
     description: str = ""
     parameters: Json = field(default_factory=lambda: {"type": "object", "properties": {}})
     strict: bool | None = None
-    extra: Mapping[str, Json] = NOTHING
+    extra: Mapping[str, Json] = field(default_factory=_nothing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,8 +281,8 @@ class ChatRequest:
     top_p: float | None = None
     stop: tuple[str, ...] = ()
     reasoning: str | None = None
-    extra: Mapping[str, Json] = NOTHING
-    overrides: Mapping[str, Json] = NOTHING
+    extra: Mapping[str, Json] = field(default_factory=_nothing)
+    overrides: Mapping[str, Json] = field(default_factory=_nothing)
     tags: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
