@@ -56,7 +56,8 @@ class Target:
 class Prepared:
     """A request in the vendor's terms: built once per candidate, sent on every retry and with every key.
 
-    `dropped` names request fields that this vendor has no word for.
+    `dropped` names request fields that this vendor has no word for. `answer_tool` names the tool that stands in for a
+    structured answer: its input is the answer.
     """
 
     target: Target
@@ -65,6 +66,7 @@ class Prepared:
     dropped: tuple[str, ...] = ()
     headers: Mapping[str, str] | None = None
     request: ChatRequest | None = None
+    answer_tool: str | None = None
 
     def __repr__(self) -> str:
         return f"Prepared({self.target.candidate})"
