@@ -1,1 +1,174 @@
-"""LLM calls that keep answering, on the official vendor clients. All durations are seconds."""
+"""LLM calls that keep answering, on the official vendor clients. All durations are seconds.
+
+    from reliable_llm import FailoverChat, Provider
+
+    chat = FailoverChat([Provider.openai(models=["gpt-5.1"]), Provider.anthropic(models=["claude-sonnet-4-5"])])
+    reply = await chat("Name three rivers.", deadline=30)
+
+Importing this package loads nothing else: each name is loaded when first used, a vendor's SDK with its first call.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from reliable_llm.chat import FailoverChat
+    from reliable_llm.clock import Clock, SystemClock
+    from reliable_llm.core.classify import Rule
+    from reliable_llm.errors import (
+        AttemptTimeoutError,
+        AuthenticationError,
+        ClosedError,
+        ConfigurationError,
+        ConnectionFailedError,
+        ContentPolicyError,
+        ContextWindowError,
+        CredentialError,
+        DeadlineExceededError,
+        EmptyResponseError,
+        InvalidOutputError,
+        InvalidRequestError,
+        Kind,
+        MalformedResponseError,
+        ModelNotFoundError,
+        OutputTruncatedError,
+        OverloadedError,
+        PermissionDeniedError,
+        QueueFullError,
+        QuotaExhaustedError,
+        RateLimitedError,
+        ReliableLLMError,
+        RequestError,
+        RequestTooLargeError,
+        Scope,
+        ServerError,
+        StreamInterruptedError,
+        TransientError,
+        UnsupportedFeatureError,
+        Verdict,
+    )
+    from reliable_llm.events import Event, Listener
+    from reliable_llm.policy import RecoveryPolicy, RetryPolicy, Timeouts
+    from reliable_llm.provider import Provider
+    from reliable_llm.types import (
+        Attempt,
+        Candidate,
+        Capabilities,
+        ChatReply,
+        ChatRequest,
+        Document,
+        FinishReason,
+        HostedTool,
+        Image,
+        Message,
+        OutputSchema,
+        Reasoning,
+        ServedBy,
+        Text,
+        Tool,
+        ToolCall,
+        ToolName,
+        ToolResult,
+        Usage,
+    )
+
+__all__ = [
+    "Attempt",
+    "AttemptTimeoutError",
+    "AuthenticationError",
+    "Candidate",
+    "Capabilities",
+    "ChatReply",
+    "ChatRequest",
+    "Clock",
+    "ClosedError",
+    "ConfigurationError",
+    "ConnectionFailedError",
+    "ContentPolicyError",
+    "ContextWindowError",
+    "CredentialError",
+    "DeadlineExceededError",
+    "Document",
+    "EmptyResponseError",
+    "Event",
+    "FailoverChat",
+    "FinishReason",
+    "HostedTool",
+    "Image",
+    "InvalidOutputError",
+    "InvalidRequestError",
+    "Kind",
+    "Listener",
+    "MalformedResponseError",
+    "Message",
+    "ModelNotFoundError",
+    "OutputSchema",
+    "OutputTruncatedError",
+    "OverloadedError",
+    "PermissionDeniedError",
+    "Provider",
+    "QueueFullError",
+    "QuotaExhaustedError",
+    "RateLimitedError",
+    "Reasoning",
+    "RecoveryPolicy",
+    "ReliableLLMError",
+    "RequestError",
+    "RequestTooLargeError",
+    "RetryPolicy",
+    "Rule",
+    "Scope",
+    "ServedBy",
+    "ServerError",
+    "StreamInterruptedError",
+    "SystemClock",
+    "Text",
+    "Timeouts",
+    "Tool",
+    "ToolCall",
+    "ToolName",
+    "ToolResult",
+    "TransientError",
+    "UnsupportedFeatureError",
+    "Usage",
+    "Verdict",
+    "__version__",
+]
+
+# Where a name stands. Whatever is not listed is plain data, looked for in these modules in turn.
+_HOMES = {
+    "Clock": "clock",
+    "Event": "events",
+    "FailoverChat": "chat",
+    "Listener": "events",
+    "Provider": "provider",
+    "Rule": "core.classify",
+    "SystemClock": "clock",
+}
+_PLAIN = ("errors", "policy", "types")
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = _version() if name == "__version__" else _found(name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _found(name: str) -> object:
+    from importlib import import_module
+
+    homes = (_HOMES[name],) if name in _HOMES else _PLAIN
+    modules = (import_module(f"{__name__}.{home}") for home in homes)
+    return next(vars(module)[name] for module in modules if name in vars(module))
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("reliable-llm")

@@ -1,0 +1,7 @@
+"""`python -m reliable_llm`."""
+
+import sys
+
+from reliable_llm.cli import main
+
+sys.exit(main())
