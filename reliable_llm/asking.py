@@ -1,0 +1,107 @@
+"""From what a caller writes to a `ChatRequest`: a string, messages of any known form, or the request itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from reliable_llm.errors import ConfigurationError, InvalidRequestError
+from reliable_llm.types import NOTHING, ChatRequest, HostedTool, Json, Message, OutputSchema, Tool, ToolChoice
+
+Prompt: TypeAlias = str | ChatRequest | Sequence[Message | Mapping[str, object]]
+
+EFFORTS: Final = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
+
+
+def as_request(
+    prompt: Prompt,
+    *,
+    system: str | None = None,
+    tools: Iterable[Tool | HostedTool] = (),
+    tool_choice: ToolChoice | None = None,
+    parallel_tool_calls: bool | None = None,
+    output: OutputSchema | None = None,
+    max_tokens: int | None = None,
+    temperature: float | None = None,
+    top_p: float | None = None,
+    stop: str | Iterable[str] = (),
+    reasoning: str | None = None,
+    extra: Mapping[str, Json] = NOTHING,
+    overrides: Mapping[str, Json] = NOTHING,
+    tags: Mapping[str, str] | None = None,
+) -> ChatRequest:
+    """Return the request; raise `InvalidRequestError` naming what is missing or wrong. A `ChatRequest` is taken as it is."""
+    if isinstance(prompt, ChatRequest):
+        return _with_tags(prompt, tags)
+    messages = as_messages(prompt)
+    if system is not None:
+        messages = (Message("system", system), *messages)
+    _check(messages, max_tokens, reasoning)
+    return ChatRequest(
+        messages=messages,
+        tools=tuple(tools),
+        tool_choice=tool_choice,
+        parallel_tool_calls=parallel_tool_calls,
+        output=output,
+        max_tokens=max_tokens,
+        temperature=temperature,
+        top_p=top_p,
+        stop=(stop,) if isinstance(stop, str) else tuple(stop),
+        reasoning=reasoning,
+        extra=extra,
+        overrides=overrides,
+        tags=tags or {},
+    )
+
+
+def as_messages(prompt: object) -> tuple[Message, ...]:
+    """Return messages from a string, from `Message` objects, or from dicts in OpenAI's chat format."""
+    if isinstance(prompt, str):
+        if not prompt.strip():
+            raise InvalidRequestError("the prompt is empty: write something to answer")
+        return (Message("user", prompt),)
+    if isinstance(prompt, Mapping | bytes) or not isinstance(prompt, Sequence):
+        raise InvalidRequestError(
+            f"a prompt is a string, a list of messages or a ChatRequest, not {type(prompt).__name__}"
+        )
+    if all(isinstance(message, Message) for message in prompt):
+        return tuple(prompt)
+    return _from_dicts(prompt)
+
+
+def _from_dicts(prompt: Sequence[object]) -> tuple[Message, ...]:
+    from reliable_llm.adapters.openai_messages import from_openai
+
+    made: list[Message] = []
+    for message in prompt:
+        if isinstance(message, Message):
+            made.append(message)
+        elif isinstance(message, Mapping):
+            made.extend(from_openai([message]))
+        else:
+            raise InvalidRequestError(f"a message is a Message or a dict, not {type(message).__name__}")
+    return tuple(made)
+
+
+def _check(messages: tuple[Message, ...], max_tokens: object, reasoning: str | None) -> None:
+    if not any(message.role != "system" for message in messages):
+        raise InvalidRequestError("messages are empty: at least one user message is needed")
+    if max_tokens is not None and (isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1):
+        raise InvalidRequestError(f"max_tokens must be a whole number from 1, got {max_tokens!r}")
+    if reasoning is not None and reasoning not in EFFORTS:
+        raise InvalidRequestError(f"reasoning must be one of {', '.join(sorted(EFFORTS))}, got {reasoning!r}")
+
+
+def _with_tags(request: ChatRequest, tags: Mapping[str, str] | None) -> ChatRequest:
+    if not request.messages:
+        raise InvalidRequestError("messages are empty: at least one user message is needed")
+    return replace(request, tags={**request.tags, **tags}) if tags else request
+
+
+def check_deadline(deadline: object) -> None:
+    """Raise `ConfigurationError` unless *deadline* is None or a positive number of seconds."""
+    if deadline is None:
+        return
+    if isinstance(deadline, bool) or not isinstance(deadline, int | float) or not deadline > 0:
+        raise ConfigurationError(f"deadline must be a positive number of seconds, got {deadline!r}")

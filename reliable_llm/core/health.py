@@ -1,0 +1,53 @@
+"""What is known about one provider: its keys, its models, and what they turned out not to support."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from reliable_llm.core.keyring import KeyRing
+from reliable_llm.core.recovery import Gate
+
+
+class ProviderHealth:
+    """Shared by all calls of one coordinator. Synchronous; one event loop at a time."""
+
+    __slots__ = ("_candidates", "_learned", "name", "ring")
+
+    def __init__(self, name: str, labels: Sequence[str]) -> None:
+        self.name = name
+        self.ring = KeyRing(labels)
+        self._candidates: dict[str, Gate] = {}
+        self._learned: dict[str, dict[str, float]] = {}
+
+    def candidate(self, model: str) -> Gate | None:
+        """Return the gate in front of a model, if it ever needed one."""
+        return self._candidates.get(model)
+
+    def candidate_gate(self, model: str) -> Gate:
+        """Return the gate in front of a model, made when first needed."""
+        gate = self._candidates.get(model)
+        if gate is None:
+            gate = self._candidates[model] = Gate()
+        return gate
+
+    def candidates(self) -> Iterator[tuple[str, Gate]]:
+        """Yield the models that have a gate."""
+        return iter(self._candidates.items())
+
+    def learn(self, model: str, feature: str, until: float) -> None:
+        """Remember until then that *model* lacks *feature*."""
+        self._learned.setdefault(model, {})[feature] = until
+
+    def lacks(self, model: str, now: float) -> frozenset[str]:
+        """Return the features that *model* is known to lack."""
+        learned = self._learned.get(model)
+        if not learned:
+            return frozenset()
+        return frozenset(feature for feature, until in learned.items() if now < until)
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self.ring.reset()
+        self._learned.clear()
+        for gate in self._candidates.values():
+            gate.open()

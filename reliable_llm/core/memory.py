@@ -1,0 +1,196 @@
+"""What a failure leaves behind, where, and for how long.
+
+| kind | rests | how long |
+|---|---|---|
+| rate_limited | the key for this model (the candidate, where other keys do not help) | the server's hint, else the backoff |
+| quota_exhausted | the key (for this model, where the limit is the model's) | the server's reset time, at most 24 h, else 300 s; then one probe |
+| authentication | the key | until `reset()` |
+| permission | the key for this model (the candidate, where other keys do not help) | `memory`; then one probe |
+| model_not_found | the candidate | `memory`; then one probe |
+| unsupported | nothing: the missing feature is remembered | `memory` |
+| transient kinds | the candidate, if the breaker is on and the retries are spent | the breaker's seconds; then one probe |
+
+A probe that fails for a reason which says nothing about the rest (a timeout, a 503) hands its permit back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from reliable_llm import events
+from reliable_llm.core.keyring import KeyPermit
+from reliable_llm.core.recovery import FOREVER, Fault, Gate, GatePermit
+from reliable_llm.core.route import Stop
+from reliable_llm.errors import Kind, ReliableLLMError, Scope, UnsupportedFeatureError
+from reliable_llm.policy import RecoveryPolicy
+
+TRANSIENT: Final = frozenset(
+    {
+        Kind.OVERLOADED,
+        Kind.SERVER_ERROR,
+        Kind.TIMEOUT,
+        Kind.CONNECTION,
+        Kind.MALFORMED_RESPONSE,
+        Kind.EMPTY_RESPONSE,
+        Kind.STREAM_INTERRUPTED,
+    }
+)
+
+# Failures of the key or of this process: they say nothing about the candidate.
+_NOT_THE_CANDIDATE: Final = TRANSIENT | {
+    Kind.RATE_LIMITED,
+    Kind.QUOTA_EXHAUSTED,
+    Kind.AUTHENTICATION,
+    Kind.PERMISSION,
+    Kind.DEADLINE,
+    Kind.CONFIGURATION,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """The right to one attempt: with a key, and on a candidate."""
+
+    key: KeyPermit
+    candidate: GatePermit | None
+
+    @property
+    def probe(self) -> bool:
+        return self.key.probe or (self.candidate is not None and self.candidate.probe)
+
+
+def remember_success(stop: Stop, permit: Permit) -> Iterator[events.Event]:
+    """Open what this success proves to be well."""
+    ring = stop.health.ring
+    if ring.succeed(permit.key, stop.model):
+        yield events.QuotaRecovered(stop.provider, ring.labels[permit.key.place])
+    gate = stop.health.candidate(stop.model)
+    if gate is not None and permit.candidate is not None and gate.succeed(permit.candidate):
+        yield events.CandidateRecovered(stop.provider, stop.model)
+
+
+def release(stop: Stop, permit: Permit) -> None:
+    """Hand back a permit whose attempt proved nothing (cancelled, abandoned)."""
+    stop.health.ring.release(permit.key, stop.model)
+    gate = stop.health.candidate(stop.model)
+    if gate is not None and permit.candidate is not None:
+        gate.release(permit.candidate)
+
+
+def remember_failure(
+    stop: Stop, permit: Permit, error: ReliableLLMError, now: float, policy: RecoveryPolicy, cooldown: float
+) -> Iterator[events.Event]:
+    """Block what this failure proves to be unfit; *cooldown* is how long a rate limit rests."""
+    fault = Fault(kind=error.kind, at=now, status=error.status, code=error.code)
+    _settle_probes(stop, permit, error)
+    match error.kind:
+        case Kind.RATE_LIMITED:
+            _cool_down(stop, permit, fault, now + cooldown, policy, rotate=error.verdict.rotate_key)
+        case Kind.QUOTA_EXHAUSTED:
+            yield from _park(stop, permit, error, fault, now, policy)
+        case Kind.AUTHENTICATION:
+            yield from _disable(stop, permit, fault)
+        case Kind.PERMISSION:
+            yield from _deny(stop, permit, error, fault, now, policy)
+        case Kind.MODEL_NOT_FOUND:
+            yield from rest_candidate(stop, permit, fault, policy.memory)
+        case Kind.UNSUPPORTED if isinstance(error, UnsupportedFeatureError) and error.feature:
+            stop.health.learn(stop.model, error.feature, now + policy.memory)
+            yield events.CapabilityLearned(stop.provider, stop.model, error.feature)
+        case _:
+            pass
+
+
+def rest_candidate(stop: Stop, permit: Permit, fault: Fault, seconds: float) -> Iterator[events.Event]:
+    """Close the gate in front of a candidate for *seconds*; then one probe."""
+    gate = stop.health.candidate_gate(stop.model)
+    held = permit.candidate or GatePermit(0, probe=False)
+    if seconds > 0 and gate.block(held, until=fault.at + seconds, fault=fault, probe=True):
+        yield events.CandidateParked(stop.provider, stop.model, fault.kind, seconds)
+
+
+def repark_probe(stop: Stop, permit: Permit, now: float, policy: RecoveryPolicy) -> None:
+    """Park a key again whose probe ended undecided and whose call has moved on: the next call must not pay for it."""
+    if permit.key.probe:
+        gate = stop.health.ring.gate(permit.key.place)
+        if permit.key.key.probe and gate.generation == permit.key.key.generation and gate.fault is not None:
+            gate.force(until=now + policy.quota, fault=gate.fault, probe=True)
+
+
+def _settle_probes(stop: Stop, permit: Permit, error: ReliableLLMError) -> None:
+    """Let a probe's failure speak about the rest it was sent to end, unless its own branch blocks again."""
+    ring = stop.health.ring
+    kind = error.kind
+    if kind in TRANSIENT or kind is Kind.DEADLINE:
+        ring.release(permit.key, stop.model)
+    elif kind not in (Kind.QUOTA_EXHAUSTED, Kind.AUTHENTICATION, Kind.PERMISSION):
+        ring.succeed(permit.key, stop.model)
+    gate = stop.health.candidate(stop.model)
+    if gate is not None and permit.candidate is not None:
+        if kind in _NOT_THE_CANDIDATE:
+            gate.release(permit.candidate)
+        elif kind is not Kind.MODEL_NOT_FOUND:
+            gate.succeed(permit.candidate)
+
+
+def _cool_down(stop: Stop, permit: Permit, fault: Fault, until: float, policy: RecoveryPolicy, *, rotate: bool) -> None:
+    if not policy.cooldowns:
+        return
+    if rotate:
+        gate = stop.health.ring.model_gate(permit.key.place, stop.model)
+        gate.block(permit.key.model, until=until, fault=fault, probe=False)
+    else:
+        held = permit.candidate or GatePermit(0, probe=False)
+        stop.health.candidate_gate(stop.model).block(held, until=until, fault=fault, probe=False)
+
+
+def _park(
+    stop: Stop, permit: Permit, error: ReliableLLMError, fault: Fault, now: float, policy: RecoveryPolicy
+) -> Iterator[events.Event]:
+    if error.scope is Scope.REQUEST:
+        return  # this request asks for more than the credit covers; a smaller one may pass
+    seconds = policy.quota if error.retry_after is None else min(error.retry_after, policy.max_reset)
+    gate, held, model = _key_gate(stop, permit, of_model=error.scope is Scope.MODEL)
+    if gate.block(held, until=now + seconds, fault=fault, probe=True):
+        label = stop.health.ring.labels[permit.key.place]
+        yield events.KeyParked(stop.provider, label, model, fault.kind, seconds)
+        if _all_parked(stop, now):
+            yield events.QuotaModeEntered(stop.provider, label, seconds, _words(error))
+
+
+def _disable(stop: Stop, permit: Permit, fault: Fault) -> Iterator[events.Event]:
+    if stop.health.ring.gate(permit.key.place).block(permit.key.key, until=FOREVER, fault=fault, probe=True):
+        yield events.KeyDisabled(stop.provider, stop.health.ring.labels[permit.key.place], fault.kind, fault.status)
+
+
+def _deny(
+    stop: Stop, permit: Permit, error: ReliableLLMError, fault: Fault, now: float, policy: RecoveryPolicy
+) -> Iterator[events.Event]:
+    if error.scope is Scope.REQUEST:
+        return
+    if not error.verdict.rotate_key:
+        yield from rest_candidate(stop, permit, fault, policy.quota)
+        return
+    gate, held, model = _key_gate(stop, permit, of_model=True)
+    if gate.block(held, until=now + policy.memory, fault=fault, probe=True):
+        yield events.KeyParked(
+            stop.provider, stop.health.ring.labels[permit.key.place], model, fault.kind, policy.memory
+        )
+
+
+def _key_gate(stop: Stop, permit: Permit, *, of_model: bool) -> tuple[Gate, GatePermit, str | None]:
+    ring = stop.health.ring
+    if of_model:
+        return ring.model_gate(permit.key.place, stop.model), permit.key.model, stop.model
+    return ring.gate(permit.key.place), permit.key.key, None
+
+
+def _all_parked(stop: Stop, now: float) -> bool:
+    ring = stop.health.ring
+    return all(not ring.gate(index).admits(now) for index in range(len(ring)))
+
+
+def _words(error: ReliableLLMError) -> str:
+    return " ".join(str(word) for word in (error.kind, error.status, error.code) if word is not None)

@@ -1,0 +1,164 @@
+"""Which candidates, in which order, and which of them can serve a request.
+
+The computed order is the model chain outside, the provider chain inside: every provider of the first model, then every
+provider of the second, and so on. An explicit route replaces it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from reliable_llm.core.health import ProviderHealth
+from reliable_llm.errors import ConfigurationError
+from reliable_llm.types import (
+    Candidate,
+    Capabilities,
+    ChatRequest,
+    Document,
+    Image,
+    Message,
+    Reasoning,
+    Tool,
+    ToolResult,
+)
+
+# Features that a candidate may lack and still serve: the adapter can do without them in another form.
+EMULATED: Final = frozenset({"structured_output", "reasoning_history", "streaming"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Stop:
+    """One candidate on the route, with what is known about it."""
+
+    candidate: Candidate
+    health: ProviderHealth
+    model_id: str
+    vendor: str
+    capabilities: Capabilities = field(default_factory=Capabilities)
+
+    @property
+    def provider(self) -> str:
+        return self.candidate.provider
+
+    @property
+    def model(self) -> str:
+        return self.candidate.model
+
+
+def computed_order(models_by_provider: Mapping[str, Iterable[str]]) -> tuple[Candidate, ...]:
+    """Return every (provider, model), models in order of first mention, providers as listed."""
+    listed = {provider: tuple(models) for provider, models in models_by_provider.items()}
+    chain = dict.fromkeys(model for models in listed.values() for model in models)
+    return tuple(
+        Candidate(provider, model) for model in chain for provider, models in listed.items() if model in models
+    )
+
+
+def checked_route(
+    route: Iterable[Candidate | Sequence[str] | str], known: Mapping[str, Iterable[str]]
+) -> tuple[tuple[Candidate, ...], tuple[Candidate, ...]]:
+    """Return *route* without repetitions, and the repetitions; raise `ConfigurationError` for what nobody serves."""
+    seen: dict[Candidate, None] = {}
+    repeated: list[Candidate] = []
+    for entry in route:
+        candidate = _as_candidate(entry)
+        _check_known(candidate, known)
+        if candidate in seen:
+            repeated.append(candidate)
+        seen[candidate] = None
+    if not seen:
+        raise ConfigurationError("route is empty: name at least one (provider, model)")
+    return tuple(seen), tuple(repeated)
+
+
+def _as_candidate(entry: Candidate | Sequence[str] | str) -> Candidate:
+    if isinstance(entry, Candidate):
+        return entry
+    pair = tuple(entry.split("/", 1)) if isinstance(entry, str) else tuple(entry)
+    names: tuple[object, ...] = pair
+    if len(names) != 2 or not all(isinstance(name, str) and name for name in names):
+        raise ConfigurationError(f"route entries are (provider, model) pairs or 'provider/model', got {entry!r}")
+    return Candidate(pair[0], pair[1])
+
+
+def _check_known(candidate: Candidate, known: Mapping[str, Iterable[str]]) -> None:
+    if candidate.provider not in known:
+        raise ConfigurationError(
+            f"route names provider {candidate.provider!r}; configured are {', '.join(known) or 'none'}"
+        )
+    models = tuple(known[candidate.provider])
+    if candidate.model not in models:
+        raise ConfigurationError(
+            f"route names {candidate}; models of provider {candidate.provider!r} are {', '.join(models) or 'none'}"
+        )
+
+
+def chain_from(order: Sequence[Candidate], model: str, fallbacks: Mapping[str, Sequence[str]]) -> tuple[Candidate, ...]:
+    """Return the part of *order* that a call for *model* may use: that model first, then its fallbacks in turn.
+
+    Without an entry in *fallbacks*, the models after it in the order are its fallbacks.
+    """
+    models = list(dict.fromkeys(candidate.model for candidate in order))
+    if model not in models:
+        raise ConfigurationError(f"no provider serves model {model!r}; known are {', '.join(models)}")
+    chain = [model, *fallbacks[model]] if model in fallbacks else models[models.index(model) :]
+    return tuple(candidate for name in chain for candidate in order if candidate.model == name)
+
+
+def needs_of(request: ChatRequest, *, stream: bool = False) -> frozenset[str]:
+    """Return the features that a candidate must have to serve *request*."""
+    needs: set[str] = {"streaming"} if stream else set()
+    for tool in request.tools:
+        needs.add("tools" if isinstance(tool, Tool) else f"hosted_tool:{tool.vendor}")
+    if request.output is not None:
+        needs.add("structured_output")
+    for message in request.messages:
+        if not isinstance(message.content, str):
+            needs |= _needs_of_parts(message)
+    return frozenset(needs)
+
+
+def _needs_of_parts(message: Message) -> set[str]:
+    needs: set[str] = set()
+    for part in message.content:
+        inner = part.content if isinstance(part, ToolResult) and not isinstance(part.content, str) else (part,)
+        for each in inner:
+            if isinstance(each, Image):
+                needs.add("vision")
+            elif isinstance(each, Document):
+                needs.add("documents")
+            elif isinstance(each, Reasoning):
+                needs.add("reasoning_history")
+    return needs
+
+
+def lacking(stop: Stop, needs: frozenset[str], now: float) -> frozenset[str]:
+    """Return those of *needs* that the candidate is declared, or has turned out, not to have."""
+    learned = stop.health.lacks(stop.model, now)
+    return frozenset(need for need in needs if need in learned or _declared_missing(stop, need))
+
+
+def _declared_missing(stop: Stop, need: str) -> bool:
+    if need.startswith("hosted_tool:"):
+        return need != f"hosted_tool:{stop.vendor}"
+    capabilities = stop.capabilities
+    declared: dict[str, bool | None] = {
+        "tools": capabilities.tools,
+        "vision": capabilities.vision,
+        "documents": capabilities.documents,
+        "structured_output": capabilities.structured_output,
+        "streaming": capabilities.streaming,
+    }
+    return declared.get(need) is False
+
+
+def obstacle(stop: Stop, missing: frozenset[str]) -> str | None:
+    """Return the feature for want of which the candidate cannot serve, or None where it can do without."""
+    for feature in sorted(missing):
+        if feature == "tools" and stop.capabilities.prompt_tools:
+            continue
+        if feature not in EMULATED:
+            return feature
+    return None

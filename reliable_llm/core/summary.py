@@ -1,0 +1,63 @@
+"""The error of a call that nobody answered: the primary candidate's own kind, with the whole story in its message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from reliable_llm.errors import Kind, ReliableLLMError
+from reliable_llm.types import Attempt
+
+# ZeroClaw's bounds: the text may end up in a chat window or a log line.
+MAX_LINES: Final = 8
+MAX_BYTES: Final = 2_048
+
+_PLAIN: Final = {
+    Kind.RATE_LIMITED: "is rate-limited",
+    Kind.QUOTA_EXHAUSTED: "is out of quota: top up the account or wait for the reset",
+    Kind.OVERLOADED: "is overloaded",
+    Kind.SERVER_ERROR: "failed on the vendor's side",
+    Kind.TIMEOUT: "did not answer in time",
+    Kind.CONNECTION: "could not be reached",
+    Kind.MALFORMED_RESPONSE: "sent something that is not an answer",
+    Kind.EMPTY_RESPONSE: "sent an empty answer",
+    Kind.AUTHENTICATION: "refused the API key: check that it is right and active",
+    Kind.PERMISSION: "does not allow this to the key: check its model access, region and role",
+    Kind.MODEL_NOT_FOUND: "does not serve this model: check the model's name",
+    Kind.CONTEXT_WINDOW: "the prompt is longer than the model's window, and no candidate is known to have a larger one",
+    Kind.REQUEST_TOO_LARGE: "the request is larger than the vendor takes",
+    Kind.CONTENT_POLICY: "refused the content by policy",
+    Kind.UNSUPPORTED: "cannot serve what the request needs",
+    Kind.INVALID_REQUEST: "found the request invalid",
+    Kind.STREAM_INTERRUPTED: "broke off in the middle of the answer",
+    Kind.INVALID_OUTPUT: "answered in a form that does not fit the schema",
+    Kind.OUTPUT_TRUNCATED: "was cut by the output limit: raise max_tokens",
+    Kind.DEADLINE: "the deadline has passed",
+    Kind.QUEUE_FULL: "too many calls are waiting for capacity",
+}
+
+
+def headline(kind: Kind, where: str, status: int | None, code: str | None) -> str:
+    """Return one plain sentence about a failure, without a word of the vendor's."""
+    detail = " ".join(str(word) for word in (status, code) if word is not None)
+    return f"{where} {_PLAIN.get(kind, str(kind))}" + (f" ({detail})" if detail else "")
+
+
+def describe(error: ReliableLLMError, attempts: Sequence[Attempt], untried: Sequence[str]) -> str:
+    """Return the message: the headline, what was tried in order, what was not; bounded in lines and bytes."""
+    where = f"{error.provider}/{error.model}" if error.provider else ""
+    lines = [headline(error.kind, where, error.status, error.code).strip()]
+    if error.retry_after is not None:
+        lines[0] += f"; worth trying again in {error.retry_after:.0f} s"
+    if len(attempts) > 1 or untried:
+        lines += [f"  {attempt.number}. {attempt}" for attempt in attempts[:MAX_LINES]]
+    if len(attempts) > MAX_LINES:
+        lines.append(f"  ... and {len(attempts) - MAX_LINES} more, see .attempts")
+    if untried:
+        lines.append(f"  not tried: {', '.join(untried[:MAX_LINES])}")
+    return _bounded("\n".join(lines))
+
+
+def _bounded(text: str) -> str:
+    raw = text.encode()
+    return text if len(raw) <= MAX_BYTES else raw[: MAX_BYTES - 4].decode(errors="ignore") + " ..."

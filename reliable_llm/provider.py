@@ -1,0 +1,261 @@
+"""Where requests can go: a vendor's endpoint, its models and the keys for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+from urllib.parse import urlsplit, urlunsplit
+
+from reliable_llm.credentials import Credential, credentials
+from reliable_llm.errors import ConfigurationError
+from reliable_llm.policy import Timeouts, check_number
+from reliable_llm.types import Capabilities
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from reliable_llm.adapters.base import Adapter
+    from reliable_llm.clock import Clock
+    from reliable_llm.core.classify import Rule
+
+Api = Literal["chat", "responses", "messages"]
+
+# The vendors' own default is 1,000 connections with 100 kept alive; we keep all of them alive (see adapters/http.py).
+POOL_LIMIT: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Provider:
+    """One endpoint with its models and keys. Build it with `Provider.openai(...)` or `Provider.anthropic(...)`.
+
+    `models` maps the chain's name of a model to this provider's own id for it. `vendor` decides how failures are read.
+    `capabilities` holds what is known by model. `max_concurrency` bounds the requests under way at once; a call that
+    has to wait for its turn waits within its own deadline, and outside the attempt's timeout.
+    """
+
+    name: str
+    vendor: str
+    api: Api
+    models: Mapping[str, str]
+    keys: tuple[Credential, ...]
+    base_url: str | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    http_client: httpx2.AsyncClient | None = field(default=None, repr=False)
+    transport: Literal["httpx2", "aiohttp"] = "httpx2"
+    capabilities: Mapping[str, Capabilities] = field(default_factory=dict)
+    classify: tuple[Rule, ...] = ()
+    max_concurrency: int | None = None
+    pool_limit: int = POOL_LIMIT
+    custom: Adapter | None = field(default=None, repr=False)
+
+    @classmethod
+    def openai(
+        cls,
+        *,
+        models: Sequence[str] | Mapping[str, str],
+        keys: Iterable[str] | None = None,
+        name: str = "openai",
+        vendor: str | None = None,
+        api: Literal["chat", "responses"] = "chat",
+        base_url: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeouts: Timeouts | None = None,
+        http_client: httpx2.AsyncClient | None = None,
+        transport: Literal["httpx2", "aiohttp"] | None = None,
+        capabilities: Capabilities | Mapping[str, Capabilities] | None = None,
+        classify: Iterable[Rule] = (),
+        max_concurrency: int | None = None,
+        pool_limit: int = POOL_LIMIT,
+    ) -> Provider:
+        """Return an endpoint that speaks OpenAI's protocol: OpenAI itself, or any compatible host.
+
+        `keys=None` reads the vendor's usual environment variable (OPENAI_API_KEY). `vendor` names a known host (azure,
+        openrouter, groq, ...; see `reliable_llm.vendors`) and gives its base_url; without it the host of `base_url`
+        decides. Raises `ConfigurationError` naming what to change.
+        """
+        return _build(
+            cls, "openai", name, vendor, api, models, keys, base_url, headers, timeouts, http_client, transport, capabilities,
+            classify, max_concurrency, pool_limit,
+        )  # fmt: skip
+
+    @classmethod
+    def anthropic(
+        cls,
+        *,
+        models: Sequence[str] | Mapping[str, str],
+        keys: Iterable[str] | None = None,
+        name: str = "anthropic",
+        vendor: str | None = None,
+        base_url: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeouts: Timeouts | None = None,
+        http_client: httpx2.AsyncClient | None = None,
+        transport: Literal["httpx2", "aiohttp"] | None = None,
+        capabilities: Capabilities | Mapping[str, Capabilities] | None = None,
+        classify: Iterable[Rule] = (),
+        max_concurrency: int | None = None,
+        pool_limit: int = POOL_LIMIT,
+    ) -> Provider:
+        """Return an endpoint that speaks Anthropic's messages protocol. `keys=None` reads ANTHROPIC_API_KEY."""
+        return _build(
+            cls, "anthropic", name, vendor, "messages", models, keys, base_url, headers, timeouts, http_client, transport,
+            capabilities, classify, max_concurrency, pool_limit,
+        )  # fmt: skip
+
+    @classmethod
+    def of(
+        cls,
+        adapter: Adapter,
+        *,
+        models: Sequence[str] | Mapping[str, str],
+        name: str,
+        keys: Iterable[str] = ("none",),
+        timeouts: Timeouts | None = None,
+        capabilities: Capabilities | Mapping[str, Capabilities] | None = None,
+        max_concurrency: int | None = None,
+    ) -> Provider:
+        """Return an endpoint behind an adapter of your own (`reliable_llm.adapters.base.Adapter`)."""
+        by_model = _models(name, models)
+        return cls(
+            name=_name(name),
+            vendor=adapter.vendor,
+            api="chat",
+            models=by_model,
+            keys=credentials(name, keys),
+            timeouts=timeouts or Timeouts(),
+            capabilities=_capabilities(name, capabilities, by_model),
+            max_concurrency=_concurrency(name, max_concurrency),
+            custom=adapter,
+        )
+
+    def adapter(self, clock: Clock) -> Adapter:
+        """Build the adapter. Cheap: the vendor's SDK is imported when the first request needs it."""
+        from reliable_llm.adapters import build_adapter
+
+        return self.custom or build_adapter(self, clock)
+
+    @property
+    def endpoint(self) -> str:
+        """The base URL without user, password and query: safe to print."""
+        if self.base_url is None:
+            return "default"
+        parts = urlsplit(self.base_url)
+        host = parts.hostname or ""
+        return urlunsplit((parts.scheme, f"{host}:{parts.port}" if parts.port else host, parts.path, "", ""))
+
+    def __repr__(self) -> str:
+        return f"Provider({self.name!r}, vendor={self.vendor!r}, models={list(self.models)}, {len(self.keys)} keys)"
+
+
+def _build(
+    cls: type[Provider],
+    protocol: Literal["openai", "anthropic"],
+    name: str,
+    vendor: str | None,
+    api: Api,
+    models: Sequence[str] | Mapping[str, str],
+    keys: Iterable[str] | None,
+    base_url: str | None,
+    headers: Mapping[str, str] | None,
+    timeouts: Timeouts | None,
+    http_client: httpx2.AsyncClient | None,
+    transport: Literal["httpx2", "aiohttp"] | None,
+    capabilities: Capabilities | Mapping[str, Capabilities] | None,
+    classify: Iterable[Rule],
+    max_concurrency: int | None,
+    pool_limit: int,
+) -> Provider:
+    from reliable_llm import vendors
+
+    _name(name)
+    known = vendors.resolve(protocol, vendor=vendor, base_url=base_url, provider=name)
+    by_model = _models(name, models)
+    if api not in ("chat", "responses", "messages"):
+        raise ConfigurationError(f"api of provider {name!r} must be 'chat' or 'responses', got {api!r}")
+    if transport not in (None, "httpx2", "aiohttp"):
+        raise ConfigurationError(f"transport of provider {name!r} must be 'httpx2' or 'aiohttp', got {transport!r}")
+    check_number(f"Provider({name!r})", "pool_limit", pool_limit, low=1, whole=True)
+    return cls(
+        name=name,
+        vendor=known.name,
+        api=api,
+        models=by_model,
+        keys=_keys(name, keys, known.key_env, needed=known.needs_key),
+        base_url=_url(name, base_url or os.environ.get(known.base_url_env or "") or known.base_url),
+        headers=dict(headers or {}),
+        timeouts=timeouts or Timeouts(),
+        http_client=http_client,
+        transport=transport or "httpx2",
+        capabilities=_capabilities(name, capabilities, by_model),
+        classify=tuple(classify),
+        max_concurrency=_concurrency(name, max_concurrency),
+        pool_limit=pool_limit,
+    )
+
+
+def _name(name: object) -> str:
+    if isinstance(name, str) and name and "/" not in name and name == name.strip():
+        return name
+    raise ConfigurationError(f"provider name must be a non-empty string without '/' and outer spaces, got {name!r}")
+
+
+def _models(provider: str, models: Sequence[str] | Mapping[str, str]) -> Mapping[str, str]:
+    if isinstance(models, str):
+        raise ConfigurationError(
+            f"models of provider {provider!r} must be a list, not one string: write models=[{models!r}]"
+        )
+    by_model = dict(models) if isinstance(models, Mapping) else {model: model for model in models}
+    if not by_model:
+        raise ConfigurationError(f"provider {provider!r} has no models: name at least one")
+    for name, model_id in by_model.items():
+        texts: tuple[object, object] = (name, model_id)
+        if not all(isinstance(text, str) and text.strip() for text in texts):
+            raise ConfigurationError(
+                f"models of provider {provider!r} must be non-empty strings, got {name!r}: {model_id!r}"
+            )
+    return by_model
+
+
+def _keys(provider: str, keys: Iterable[str] | None, variable: str | None, *, needed: bool) -> tuple[Credential, ...]:
+    if keys is None:
+        found = os.environ.get(variable, "") if variable else ""
+        keys = [found] if found.strip() else [] if needed else ["none"]
+    return credentials(provider, keys)
+
+
+def _url(provider: str, base_url: str | None) -> str | None:
+    if base_url is None:
+        return None
+    try:
+        parts = urlsplit(base_url)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname)
+        _ = parts.port
+    except ValueError:
+        valid = False
+    if not valid:
+        raise ConfigurationError(f"base_url of provider {provider!r} must be a full http or https address")
+    return base_url
+
+
+def _capabilities(
+    provider: str, given: Capabilities | Mapping[str, Capabilities] | None, models: Mapping[str, str]
+) -> Mapping[str, Capabilities]:
+    if given is None:
+        return {}
+    if isinstance(given, Capabilities):
+        return dict.fromkeys(models, given)
+    for model in given:
+        if model not in models:
+            raise ConfigurationError(
+                f"capabilities of provider {provider!r} name model {model!r}, which is not in its models"
+            )
+    return dict(given)
+
+
+def _concurrency(provider: str, limit: int | None) -> int | None:
+    if limit is not None:
+        check_number(f"Provider({provider!r})", "max_concurrency", limit, low=1, whole=True)
+    return limit
