@@ -57,7 +57,7 @@ class Prepared:
     """A request in the vendor's terms: built once per candidate, sent on every retry and with every key.
 
     `dropped` names request fields that this vendor has no word for. `answer_tool` names the tool that stands in for a
-    structured answer: its input is the answer.
+    structured answer: its input is the answer. `content` is `body` as JSON, where the adapter sends bytes.
     """
 
     target: Target
@@ -67,6 +67,7 @@ class Prepared:
     headers: Mapping[str, str] | None = None
     request: ChatRequest | None = None
     answer_tool: str | None = None
+    content: bytes | None = None
 
     def __repr__(self) -> str:
         return f"Prepared({self.target.candidate})"
