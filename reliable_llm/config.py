@@ -1,0 +1,217 @@
+"""Providers and policies from the environment or from a TOML file.
+
+Environment: `OPENAI_API_KEY` or, for several keys, `OPENAI_API_KEYS` (separated by commas or white space; it wins over
+the other), `OPENAI_BASE_URL`, the same for `ANTHROPIC_`, and `RELIABLE_LLM_MODELS`, such as
+`openai/gpt-5.1,anthropic/claude-sonnet-4-5`: the candidates in the order they are tried.
+
+File (everything but `kind` and `models` may be left out; durations are seconds):
+
+    route = ["openai/gpt-5.1", "anthropic/claude-sonnet-4-5"]
+
+    [[providers]]
+    kind = "openai"                               # or "anthropic"
+    name = "openai"
+    keys_env = ["OPENAI_API_KEYS"]                # or keys = ["env:OPENAI_API_KEY", ...]
+    models = ["gpt-5.1"]                          # or { "gpt-5.1" = "the provider's own id" }
+    base_url = "https://api.openai.com/v1"
+    timeouts = { attempt = 60 }
+    capabilities = { "gpt-5.1" = { context_window = 400000 } }
+
+    [timeouts]                                    # for every provider that does not say otherwise
+    [retry]
+    [recovery]
+
+The fields of the last tables are those of `Timeouts`, `RetryPolicy` and `RecoveryPolicy`. Every error names the file,
+the place in it and the remedy. A key is never part of an error.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from inspect import signature
+from typing import Final
+
+from reliable_llm.core.route import checked_route
+from reliable_llm.errors import ConfigurationError
+from reliable_llm.policy import RecoveryPolicy, RetryPolicy, Timeouts
+from reliable_llm.provider import Provider
+from reliable_llm.tomlfile import Node, nearest, read, refuse
+from reliable_llm.types import Candidate, Capabilities
+
+MODELS_VARIABLE: Final = "RELIABLE_LLM_MODELS"
+KINDS: Final = ("openai", "anthropic")
+
+_ONLY_IN_CODE: Final = frozenset({"http_client", "classify"})
+_READ_APART: Final = frozenset({"kind", "keys", "keys_env", "timeouts"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a `FailoverChat` is built from. `route` None means the computed order."""
+
+    providers: tuple[Provider, ...]
+    route: tuple[Candidate, ...] | None = None
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    recovery: RecoveryPolicy = field(default_factory=RecoveryPolicy)
+
+
+# ---------------------------------------------------------------- the environment
+
+
+def from_env(environ: Mapping[str, str] = os.environ, *, models: Iterable[str] | None = None) -> Settings:
+    """Return settings for *models* (`provider/model`; None reads `RELIABLE_LLM_MODELS`) with the keys in *environ*."""
+    place = "models" if models is not None else MODELS_VARIABLE
+    listed = _listed(environ.get(MODELS_VARIABLE, "")) if models is None else tuple(models)
+    if not listed:
+        refuse(place, _no_models(environ))
+    route = tuple(dict.fromkeys(_candidate(place, text) for text in listed))
+    kinds = dict.fromkeys(candidate.provider for candidate in route)
+    providers = tuple(_from_env(environ, kind, [c.model for c in route if c.provider == kind]) for kind in kinds)
+    return Settings(providers=providers, route=route)
+
+
+def _no_models(environ: Mapping[str, str]) -> str:
+    with_key = [kind for kind in KINDS if _key_variable(environ, kind)]
+    if not with_key:
+        variables = " or ".join(f"{kind.upper()}_API_KEY" for kind in KINDS)
+        return f"no API key is set: set {variables}, then {MODELS_VARIABLE}, such as {KINDS[0]}/<model>"
+    example = ",".join(f"{kind}/<model>" for kind in with_key)
+    return f"no model is named: write {MODELS_VARIABLE}={example} or pass models"
+
+
+def _candidate(place: str, text: str) -> Candidate:
+    provider, slash, model = text.partition("/")
+    if not slash or not model:
+        refuse(place, f"{text!r} names no provider: write {' or '.join(f'{kind}/{text}' for kind in KINDS)}")
+    if provider not in KINDS:
+        refuse(place, f"unknown provider {provider!r}{nearest(provider, KINDS)}")
+    return Candidate(provider, model)
+
+
+def _from_env(environ: Mapping[str, str], kind: str, models: list[str]) -> Provider:
+    variable = _key_variable(environ, kind)
+    if variable is None:
+        candidates = ", ".join(f"{kind}/{model}" for model in models)
+        refuse(f"{kind.upper()}_API_KEY", f"not set, and {candidates} needs it: set it, or take the model out")
+    base_url = environ.get(f"{kind.upper()}_BASE_URL") or None
+    try:
+        return _make(kind)(models=models, keys=_keys(environ, variable), base_url=base_url)
+    except ConfigurationError as error:
+        refuse(f"{variable} and {kind.upper()}_BASE_URL" if base_url else variable, str(error))
+
+
+def _key_variable(environ: Mapping[str, str], kind: str) -> str | None:
+    names = (f"{kind.upper()}_API_KEYS", f"{kind.upper()}_API_KEY")
+    return next((name for name in names if environ.get(name, "").strip()), None)
+
+
+def _keys(environ: Mapping[str, str], variable: str) -> tuple[str, ...]:
+    """Return the keys in *variable*. Only a name that ends in KEYS may hold several: a lone key is not cut in two."""
+    value = environ.get(variable, "")
+    return _listed(value) if variable.upper().endswith("KEYS") else (value,)
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(text.replace(",", " ").split())
+
+
+# ---------------------------------------------------------------- the file
+
+
+def load(path: str | os.PathLike[str], *, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Return the settings in the TOML file at *path*; its `env:` and `keys_env` names are read from *environ*."""
+    file = os.fspath(path)
+    top = read(file).table(("route", "providers", "timeouts", "retry", "recovery"))
+    if "providers" not in top:
+        refuse(file, "no provider: add a [[providers]] table with kind and models")
+    timeouts = top["timeouts"].onto(Timeouts()) if "timeouts" in top else Timeouts()
+    providers = tuple(_provider(node, timeouts, environ) for node in top["providers"].items())
+    _refuse_twins(top["providers"], providers)
+    return Settings(
+        providers=providers,
+        route=_route(top["route"], providers) if "route" in top else None,
+        retry=top["retry"].onto(RetryPolicy()) if "retry" in top else RetryPolicy(),
+        recovery=top["recovery"].onto(RecoveryPolicy()) if "recovery" in top else RecoveryPolicy(),
+    )
+
+
+def _provider(node: Node, timeouts: Timeouts, environ: Mapping[str, str]) -> Provider:
+    given = node.table()
+    if "kind" not in given:
+        node.refuse(f"has no kind: add kind = {' or '.join(map(repr, KINDS))}")
+    make = _constructor(given["kind"])
+    given = node.table({"kind", "keys_env", *signature(make).parameters} - _ONLY_IN_CODE)
+    if "models" not in given:
+        node.refuse("has no models: add models = [...]")
+    arguments = {name: _argument(name, value) for name, value in given.items() if name not in _READ_APART}
+    if "timeouts" in given:
+        timeouts = given["timeouts"].onto(timeouts)
+    try:
+        return make(keys=_listed_keys(given, environ), timeouts=timeouts, **arguments)
+    except ConfigurationError as error:
+        node.refuse(str(error))
+
+
+def _constructor(kind: Node) -> Callable[..., Provider]:
+    if kind.text() not in KINDS:
+        kind.refuse(f"unknown kind {kind.value!r}{nearest(kind.text(), KINDS)}")
+    return _make(kind.text())
+
+
+def _argument(name: str, node: Node) -> object:
+    if name == "models":
+        return node.texts() if isinstance(node.value, dict) else [item.text() for item in node.items()]
+    if name == "headers":
+        return node.texts()
+    if name == "capabilities":
+        return _capabilities(node)
+    return node.value if name in ("max_concurrency", "pool_limit") else node.text()
+
+
+def _capabilities(node: Node) -> Capabilities | dict[str, Capabilities]:
+    tables = node.table()
+    if any(isinstance(each.value, dict) for each in tables.values()):
+        return {model: each.onto(Capabilities()) for model, each in tables.items()}
+    return node.onto(Capabilities())
+
+
+def _listed_keys(fields: Mapping[str, Node], environ: Mapping[str, str]) -> list[str] | None:
+    """Return the keys of a provider, or None where it names none: then its usual variable is read."""
+    if "keys" not in fields and "keys_env" not in fields:
+        return None
+    keys: list[str] = []
+    for node in fields["keys"].items() if "keys" in fields else ():
+        text = node.text()
+        keys += _read(node, text.removeprefix("env:"), environ) if text.startswith("env:") else [text]
+    if "keys_env" in fields:
+        names = fields["keys_env"]
+        for node in [names] if isinstance(names.value, str) else names.items():
+            keys += _read(node, node.text(), environ)
+    return keys
+
+
+def _read(node: Node, variable: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    if not environ.get(variable, "").strip():
+        node.refuse(f"environment variable {variable} is not set: set it to the key")
+    return _keys(environ, variable)
+
+
+def _refuse_twins(node: Node, providers: Iterable[Provider]) -> None:
+    names = [provider.name for provider in providers]
+    for name in names:
+        if names.count(name) > 1:
+            node.refuse(f"{names.count(name)} providers are named {name!r}: give each its own name")
+
+
+def _route(node: Node, providers: Iterable[Provider]) -> tuple[Candidate, ...]:
+    try:
+        return checked_route([item.text() for item in node.items()], {p.name: p.models for p in providers})[0]
+    except ConfigurationError as error:
+        node.refuse(str(error))
+
+
+def _make(kind: str) -> Callable[..., Provider]:
+    constructors: dict[str, Callable[..., Provider]] = {"openai": Provider.openai, "anthropic": Provider.anthropic}
+    return constructors[kind]
