@@ -34,7 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     run: Callable[[argparse.Namespace], int] = args.run
     try:
-        return run(args)
+        status = run(args)
+        sys.stdout.flush()
     except ReliableLLMError as error:
         return _explain_failure(error)
     except KeyboardInterrupt:
@@ -43,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read the output has gone: keep the interpreter from flushing into the closed pipe at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    return status
 
 
 def _parser() -> argparse.ArgumentParser:
