@@ -1,0 +1,222 @@
+"""An open Anthropic stream: the body's bytes in, neutral events out, and every way in which it can break."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from reliable_llm.adapters.anthropic_assembly import StreamAssembly
+from reliable_llm.adapters.anthropic_blocks import VENDOR
+from reliable_llm.adapters.anthropic_reply import AnthropicRaw, empty, malformed
+from reliable_llm.adapters.base import AdapterSettings, Prepared
+from reliable_llm.adapters.failures import error_from_body, error_from_exception
+from reliable_llm.adapters.http import CLOSE_TIMEOUT, DRAIN_TIMEOUT
+from reliable_llm.adapters.sse import ServerEvent, SSEDecoder
+from reliable_llm.errors import ConnectionFailedError, Kind, ReliableLLMError, StreamInterruptedError
+from reliable_llm.types import AdapterReply, Alive, Json, StreamEvent, Text
+
+if TYPE_CHECKING:
+    import httpx2
+
+# How much of a body that brings no event is kept, to tell what came instead of a stream.
+HEAD_BYTES: Final = 64 * 1024
+
+
+def decoded(raw: bytes) -> object:
+    """Return *raw* as JSON, or as text where it is none."""
+    try:
+        return json.loads(raw)
+    except ValueError:
+        return raw.decode("utf-8", "replace")
+
+
+def is_error(body: Json) -> bool:
+    """Say whether *body* reports an error, whatever the status says."""
+    return body.get("type") == "error" or bool(body.get("error"))
+
+
+class Reader:
+    """Tells what came instead of an answer, for one endpoint."""
+
+    def __init__(self, settings: AdapterSettings) -> None:
+        self._settings = settings
+
+    def failure(self, failure: Exception, *, output_started: bool = False) -> ReliableLLMError:
+        """Return the taxonomy's error for an exception."""
+        return error_from_exception(
+            failure,
+            vendor=self._settings.vendor,
+            sdk=VENDOR,
+            rules=self._settings.rules,
+            wall=self._settings.clock.time(),
+            output_started=output_started,
+        )
+
+    def refusal(self, body: object, response: httpx2.Response, *, status: int | None) -> ReliableLLMError:
+        """Return the taxonomy's error for what came where an answer was due."""
+        error = error_from_body(
+            body,
+            status=status,
+            headers=response.headers,
+            vendor=self._settings.vendor,
+            sdk=VENDOR,
+            rules=self._settings.rules,
+            wall=self._settings.clock.time(),
+        )
+        error.request_id = error.request_id or response.headers.get("request-id")
+        return error
+
+    def answer(self, response: httpx2.Response) -> Json:
+        """Return the body of *response*; raise what it is where it is no answer."""
+        body = decoded(response.content)
+        if not isinstance(body, dict) or is_error(body):
+            raise self.refusal(body, response, status=response.status_code)
+        return body
+
+
+class AnthropicStream:
+    """One open stream; see `adapters.base.AdapterStream`."""
+
+    def __init__(self, reader: Reader, response: httpx2.Response, prepared: Prepared) -> None:
+        self.headers: Mapping[str, str] = response.headers
+        self.request_id: str | None = response.headers.get("request-id")
+        self.model: str | None = None
+        self._reader = reader
+        self._response = response
+        self._prepared = prepared
+        self._chunks = response.aiter_bytes()
+        self._decoder = SSEDecoder()
+        self._assembly = StreamAssembly(prepared.target.candidate, prepared.answer_tool)
+        self._ready: deque[StreamEvent] = deque()
+        self._failure: ReliableLLMError | None = None
+        self._head: bytes | None = b""
+
+    def __aiter__(self) -> AsyncIterator[StreamEvent]:
+        return self
+
+    async def __anext__(self) -> StreamEvent:
+        while not self._ready:
+            if self._failure is not None:
+                raise self._failure
+            if self._assembly.finished:
+                raise StopAsyncIteration
+            await self._receive()
+        return self._ready.popleft()
+
+    def reply(self) -> AdapterReply:
+        """Return what has come so far."""
+        assembly = self._assembly
+        return AdapterReply(
+            parts=assembly.parts,
+            finish_reason=assembly.finish,
+            usage=assembly.usage,
+            model=assembly.model,
+            request_id=self.request_id,
+            raw=AnthropicRaw(assembly.body, self.request_id),
+            dropped=self._prepared.dropped,
+            headers=self.headers,
+            finish_detail=assembly.finish_detail,
+            status=self._response.status_code,
+        )
+
+    async def aclose(self) -> None:
+        """Leave the response, whatever the caller's cancellation, within `CLOSE_TIMEOUT` seconds.
+
+        After the terminal event the end of the body is waited for, up to `DRAIN_TIMEOUT` seconds: only then can the
+        connection be used again.
+        """
+        with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_TIMEOUT):
+            try:
+                if self._assembly.finished:
+                    await self._drain()
+                await self._chunks.aclose()
+                await self._response.aclose()
+            except Exception:  # noqa: BLE001, S110 - the answer, or its failure, is already known
+                pass
+
+    async def _drain(self) -> None:
+        with anyio.move_on_after(DRAIN_TIMEOUT):
+            async for _ in self._chunks:
+                pass
+
+    # ------------------------------------------------------------ receiving
+
+    async def _receive(self) -> None:
+        """Take the next piece of the body; leave what it means in `_ready`, or the failure in `_failure`."""
+        try:
+            chunk = await anext(self._chunks, None)
+        except Exception as broken:  # noqa: BLE001 - the SDK wraps nothing here: whatever the transport raises
+            self._fail(self._reader.failure(broken))
+            return
+        try:
+            self._take(self._decoder.flush() if chunk is None else self._decoder.feed(chunk), chunk or b"")
+        except ValueError as broken:
+            self._fail(self._malformed(broken))
+        if chunk is None and not self._assembly.finished and self._failure is None:
+            self._fail(self._cut())
+
+    def _take(self, events: list[ServerEvent], chunk: bytes) -> None:
+        if not events:
+            if self._head is not None:
+                self._head = (self._head + chunk)[:HEAD_BYTES]
+            self._ready.append(Alive())
+            return
+        self._head = None
+        for event in events:
+            self._event(event)
+            if self._assembly.finished or self._failure is not None:
+                return
+
+    def _event(self, event: ServerEvent) -> None:
+        if event.data == b"[DONE]":  # some gateways add OpenAI's end mark; it proves nothing here
+            return
+        body = decoded(event.data) if event.name == "error" else json.loads(event.data)
+        if event.name == "error" or (isinstance(body, dict) and is_error(body)):
+            self._fail(self._reader.refusal(body, self._response, status=None))
+            return
+        if not isinstance(body, dict):
+            raise ValueError("an event that is no JSON object")
+        self._ready.extend(self._assembly.feed(body, str(body.get("type") or event.name)))
+        self.model = self._assembly.model
+        if self._assembly.finished:
+            self._check_end()
+
+    def _check_end(self) -> None:
+        """Turn an end without an answer into the failure that it is."""
+        warming = self._prepared.body.get("max_tokens") == 0
+        if not self._assembly.says_something and not warming:
+            self._ready.pop()  # Finished
+            self._fail(empty(self._assembly.usage, self._response.status_code, self.request_id))
+
+    # ------------------------------------------------------------ failing
+
+    def _cut(self) -> ReliableLLMError:
+        """Return the failure for a body that ended without the terminal event."""
+        if self._head and self._head.strip():
+            return self._reader.refusal(decoded(self._head), self._response, status=self._response.status_code)
+        return ConnectionFailedError("the stream ended without its terminal event", request_id=self.request_id)
+
+    def _malformed(self, cause: ValueError) -> ReliableLLMError:
+        error = malformed("an event of the stream is broken", self._response.status_code, self.request_id)
+        error.__cause__ = cause
+        return error
+
+    def _fail(self, error: ReliableLLMError) -> None:
+        error.request_id = error.request_id or self.request_id
+        error.usage = error.usage or self._assembly.usage
+        self._failure = self._interrupted(error) if self._assembly.output else error
+
+    def _interrupted(self, cause: ReliableLLMError) -> StreamInterruptedError:
+        """Return the failure for a stream that broke after output, because of *cause*."""
+        error = StreamInterruptedError(
+            f"the stream broke after output had come ({cause.kind})", request_id=self.request_id, usage=cause.usage
+        )
+        error.partial_text = "".join(part.text for part in self._assembly.parts if isinstance(part, Text))
+        error.partial_tool_calls = self._assembly.partial_calls
+        error.cause_kind = Kind(cause.kind)
+        error.__cause__ = cause.__cause__
+        return error
