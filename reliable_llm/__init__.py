@@ -72,6 +72,8 @@ if TYPE_CHECKING:
         Usage,
     )
 
+    __version__: str
+
 __all__ = [
     "Attempt",
     "AttemptTimeoutError",
@@ -148,12 +150,14 @@ _HOMES = {
 _PLAIN = ("errors", "policy", "types")
 
 
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = _version() if name == "__version__" else _found(name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type checker that saw this would take any misspelt name for an object
+
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = _version() if name == "__version__" else _found(name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -22,6 +22,8 @@ from reliable_llm import (
 
 assert_type(reliable_llm.__version__, str)
 
+_ = reliable_llm.FailoverChatt  # type: ignore[attr-defined]  # a misspelt name is an error
+
 
 def build() -> FailoverChat:
     return FailoverChat(
