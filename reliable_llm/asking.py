@@ -31,7 +31,7 @@ def as_request(
     overrides: Mapping[str, Json] = NOTHING,
     tags: Mapping[str, str] | None = None,
 ) -> ChatRequest:
-    """Return the request; raise `InvalidRequestError` naming what is missing or wrong. A `ChatRequest` is taken as it is."""
+    """Return the request; raise `InvalidRequestError` naming what is wrong. A `ChatRequest` is taken as it is."""
     if isinstance(prompt, ChatRequest):
         return _with_tags(prompt, tags)
     messages = as_messages(prompt)

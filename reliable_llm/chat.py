@@ -7,7 +7,7 @@ are kept per loop); what it knows about keys stays. It is not safe to share betw
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
@@ -15,7 +15,8 @@ from reliable_llm import events
 from reliable_llm.adapters.base import Adapter, Prepared, Target
 from reliable_llm.asking import Prompt, as_request, check_deadline
 from reliable_llm.clock import Clock, SystemClock
-from reliable_llm.core.failover import FailoverCall, Raise, Sleep, StartAttempt
+from reliable_llm.core.actions import Raise, Sleep, StartAttempt
+from reliable_llm.core.failover import FailoverCall
 from reliable_llm.core.health import ProviderHealth
 from reliable_llm.core.recovery import FOREVER, Fault
 from reliable_llm.core.route import Stop, chain_from, checked_route, computed_order, needs_of
@@ -195,12 +196,14 @@ class FailoverChat:
     ) -> ChatReply | None:
         """Make one attempt and report it; return the reply, or None where the call goes on."""
         clock = self._clock
+        prepared = self.prepared(call, action, request, cache)
+        leave = None if prepared is None else await self.enter(call, action)
+        if prepared is None or leave is None:
+            return None
         started = clock.monotonic()
         try:
-            prepared = self.prepared(call, action, request, cache)
-            if prepared is None:
-                return None
-            answer = await self._send(action, prepared, request.tags)
+            self.announce(action, request.tags)
+            answer = await self._send(action, prepared, started)
             _refuse_refusal(answer, call)
         except ReliableLLMError as error:
             call.failed(action, clock.monotonic(), started, error, clock.random())
@@ -208,37 +211,32 @@ class FailoverChat:
         except BaseException:
             call.abandoned(action, clock.monotonic(), started)
             raise
+        finally:
+            leave()
         ended = clock.monotonic()
         call.succeeded(action, ended, started, usage=answer.usage, request_id=answer.request_id)
         return self._reply(call, action, answer, prepared, ended - started)
 
-    async def _send(self, action: StartAttempt, prepared: Prepared, tags: Mapping[str, str]) -> AdapterReply:
+    async def _send(self, action: StartAttempt, prepared: Prepared, now: float) -> AdapterReply:
         """Send once, within the attempt's timeout and what the deadline leaves."""
         provider = self._providers[action.stop.provider]
         adapter = self.adapter(action.stop.provider)
-        key = provider.keys[action.key_index]
-        self.announce(action, tags)
-        slot = await self.slot(provider, action.budget)
+        key = provider.keys[action.key_place]
+        limit = provider.timeouts.attempt
+        by_deadline = action.until is not None and action.until - now <= limit
         try:
-            limit = (
-                provider.timeouts.attempt if action.budget is None else min(provider.timeouts.attempt, action.budget)
-            )
-            try:
-                async with asyncio.timeout(limit):
-                    return await adapter.complete(prepared, key, provider.timeouts)
-            except TimeoutError as error:
-                if isinstance(error, ReliableLLMError):
-                    raise
-                raise self.late(action, limit) from error
-        finally:
-            if slot is not None:
-                slot.release()
+            async with asyncio.timeout(action.until - now if action.until is not None and by_deadline else limit):
+                return await adapter.complete(prepared, key, provider.timeouts)
+        except TimeoutError as error:
+            if isinstance(error, ReliableLLMError):
+                raise
+            raise late(action, by_deadline=by_deadline) from error
 
     def _reply(
         self, call: FailoverCall, action: StartAttempt, answer: AdapterReply, prepared: Prepared, elapsed: float
     ) -> ChatReply:
         stop = action.stop
-        label = stop.health.ring.labels[action.key_index]
+        label = stop.health.ring.labels[action.key_place]
         first = call.requested
         if self._listens_to(events.DEBUG):
             done = events.AttemptSucceeded(stop.provider, stop.model, label, action.number, elapsed, str(first))
@@ -257,7 +255,7 @@ class FailoverChat:
             raw_reply=answer.raw,
         )
 
-    # ---------------------------------------------------------------- the parts of an attempt (chat and stream share them)
+    # ---------------------------------------------------------------- parts of an attempt, shared with streams
 
     def begin(self, deadline: float | None) -> float | None:
         """Return the time at which *deadline* seconds are over; raise `ClosedError` after `aclose()`."""
@@ -296,24 +294,31 @@ class FailoverChat:
         """Tell the listeners that an attempt starts, if any of them wants to know."""
         if self._listens_to(events.DEBUG):
             stop = action.stop
-            label = stop.health.ring.labels[action.key_index]
+            label = stop.health.ring.labels[action.key_place]
             started = events.AttemptStarted(stop.provider, stop.model, label, action.number, action.permit.probe)
             self.emit([started], tags)
 
-    async def slot(self, provider: Provider, budget: float | None) -> asyncio.Semaphore | None:
-        """Wait for one of the provider's places, within the deadline and outside the attempt's timeout."""
-        limit = provider.max_concurrency
-        if limit is None:
-            return None
-        semaphore = self._semaphore(provider.name, limit)
+    async def enter(self, call: FailoverCall, action: StartAttempt) -> Callable[[], None] | None:
+        """Wait for one of the provider's places, within the deadline and outside the attempt's timeout.
+
+        Return what to call on leaving; None where the deadline came first and the call is over.
+        """
+        provider = self._providers[action.stop.provider]
+        if provider.max_concurrency is None:
+            return _nothing
+        semaphore = self._semaphore(provider.name, provider.max_concurrency)
         try:
-            async with asyncio.timeout(budget):
+            async with asyncio.timeout(None if action.until is None else action.until - self._clock.monotonic()):
                 await semaphore.acquire()
         except TimeoutError:
-            error = DeadlineExceededError()
+            error = DeadlineExceededError("the deadline passed while the call waited for its turn (max_concurrency)")
             error.where = "local_queue"
-            raise error from None
-        return semaphore
+            call.withdrawn(action, error)
+            return None
+        except BaseException:
+            call.withdrawn(action)
+            raise
+        return semaphore.release
 
     def _semaphore(self, name: str, limit: int) -> asyncio.Semaphore:
         loop = asyncio.get_running_loop()
@@ -322,15 +327,6 @@ class FailoverChat:
         if name not in self._slots:
             self._slots[name] = asyncio.Semaphore(limit)
         return self._slots[name]
-
-    @staticmethod
-    def late(action: StartAttempt, limit: float) -> ReliableLLMError:
-        """Return the error of an attempt that was cut off: the caller's deadline, or the attempt's own timeout."""
-        if action.budget is not None and action.budget <= limit and not action.reserved:
-            error = DeadlineExceededError()
-            error.where = str(action.stop.candidate)
-            return error
-        return AttemptTimeoutError()
 
     def adapter(self, name: str) -> Adapter:
         """Return the provider's adapter, built when first needed."""
@@ -390,7 +386,8 @@ class FailoverChat:
         keyless = [name for name, provider in self._providers.items() if not provider.keys]
         if len(keyless) == len(self._providers):
             raise ConfigurationError(
-                f"no API key for any provider ({', '.join(keyless)}): pass keys=[...], or set the vendor's environment variable"
+                f"no API key for any provider ({', '.join(keyless)}): "
+                "pass keys=[...], or set the vendor's environment variable"
             )
         found: list[Event] = [events.ConfigWarning(name, "no key") for name in keyless]
         vendors = {provider.vendor for provider in self._providers.values()}
@@ -475,6 +472,19 @@ def _refuse_refusal(answer: AdapterReply, call: FailoverCall) -> None:
         error = ContentPolicyError(usage=answer.usage)
         error.request_id = answer.request_id
         raise error
+
+
+def late(action: StartAttempt, *, by_deadline: bool) -> ReliableLLMError:
+    """Return the error of an attempt that was cut off: by the caller's deadline, or by its own timeout."""
+    if not by_deadline or action.reserved:
+        return AttemptTimeoutError()
+    error = DeadlineExceededError()
+    error.where = str(action.stop.candidate)
+    return error
+
+
+def _nothing() -> None:
+    """Leave a provider that has no limit."""
 
 
 def _raise(action: Raise) -> None:

@@ -77,8 +77,8 @@ class Provider:
         decides. Raises `ConfigurationError` naming what to change.
         """
         return _build(
-            cls, "openai", name, vendor, api, models, keys, base_url, headers, timeouts, http_client, transport, capabilities,
-            classify, max_concurrency, pool_limit,
+            cls, "openai", name, vendor, api, models, keys, base_url, headers, timeouts, http_client, transport,
+            capabilities, classify, max_concurrency, pool_limit,
         )  # fmt: skip
 
     @classmethod
@@ -101,8 +101,8 @@ class Provider:
     ) -> Provider:
         """Return an endpoint that speaks Anthropic's messages protocol. `keys=None` reads ANTHROPIC_API_KEY."""
         return _build(
-            cls, "anthropic", name, vendor, "messages", models, keys, base_url, headers, timeouts, http_client, transport,
-            capabilities, classify, max_concurrency, pool_limit,
+            cls, "anthropic", name, vendor, "messages", models, keys, base_url, headers, timeouts, http_client,
+            transport, capabilities, classify, max_concurrency, pool_limit,
         )  # fmt: skip
 
     @classmethod

@@ -19,7 +19,7 @@ _NO_GATE: Final = GatePermit(0, probe=False)
 
 
 class KeyPermit(NamedTuple):
-    """The right to one attempt with the key at `place` in the ring: a permit of the key's gate and of its gate for the model."""
+    """The right to one attempt with the key at `place`: permits of its gate for all models and of that for this one."""
 
     place: int
     key: GatePermit
@@ -173,9 +173,10 @@ class KeyRing:
     def _opening_times(self, now: float, model: str, skip: Container[int]) -> Iterator[float | None]:
         for index in range(len(self.labels)):
             if index not in skip:
-                yield self._opens_at(index, now, model)
+                yield self.opens_at(index, now, model)
 
-    def _opens_at(self, index: int, now: float, model: str) -> float | None:
+    def opens_at(self, index: int, now: float, model: str) -> float | None:
+        """Return when the key may be used for *model*: `now` if it may, None while a probe of it is out."""
         key = self._gates[index].opens_at(now)
         gate = self._model_gates.get((index, model))
         other = gate.opens_at(now) if gate else now

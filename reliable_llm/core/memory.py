@@ -2,13 +2,15 @@
 
 | kind | rests | how long |
 |---|---|---|
-| rate_limited | the key for this model (the candidate, where other keys do not help) | the server's hint, else the backoff |
-| quota_exhausted | the key (for this model, where the limit is the model's) | the server's reset time, at most 24 h, else 300 s; then one probe |
+| rate_limited | the key for this model | the server's hint, else the backoff |
+| quota_exhausted | the key; for this model only, if so limited | the reset time, at most 24 h, else 300 s; one probe |
 | authentication | the key | until `reset()` |
-| permission | the key for this model (the candidate, where other keys do not help) | `memory`; then one probe |
-| model_not_found | the candidate | `memory`; then one probe |
-| unsupported | nothing: the missing feature is remembered | `memory` |
-| transient kinds | the candidate, if the breaker is on and the retries are spent | the breaker's seconds; then one probe |
+| permission | the key for this model | `memory`; one probe |
+| model_not_found | the candidate | `memory`; one probe |
+| unsupported | nothing: the feature is remembered | `memory` |
+| transient kinds | the candidate, if the breaker is on | its seconds, once retries are spent; one probe |
+
+A limit or a refusal that no other key would escape (the verdict says so) rests the candidate instead of the key.
 
 A probe that fails for a reason which says nothing about the rest (a timeout, a 503) hands its permit back.
 """

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
-from reliable_llm.errors import Kind, ReliableLLMError
+from reliable_llm.core.recovery import Fault
+from reliable_llm.core.route import Stop
+from reliable_llm.errors import ERROR_CLASSES, Kind, ReliableLLMError, default_verdict
 from reliable_llm.types import Attempt
 
 # ZeroClaw's bounds: the text may end up in a chat window or a log line.
@@ -61,3 +64,9 @@ def describe(error: ReliableLLMError, attempts: Sequence[Attempt], untried: Sequ
 def _bounded(text: str) -> str:
     raw = text.encode()
     return text if len(raw) <= MAX_BYTES else raw[: MAX_BYTES - 4].decode(errors="ignore") + " ..."
+
+
+def from_fault(stop: Stop, fault: Fault) -> ReliableLLMError:
+    """Return the error of a failure that an earlier call met: its kind, status and code are remembered."""
+    verdict = replace(default_verdict(fault.kind, rule="remembered"), status=fault.status, code=fault.code)
+    return ERROR_CLASSES[fault.kind](verdict=verdict, provider=stop.provider, model=stop.model)

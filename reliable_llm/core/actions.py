@@ -1,0 +1,44 @@
+"""What the machine of a call can ask its driver to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from reliable_llm.core.memory import Permit
+from reliable_llm.core.route import Stop
+from reliable_llm.errors import ReliableLLMError
+
+
+@dataclass(frozen=True, slots=True)
+class StartAttempt:
+    """Send the request to `stop` with the key at `key_place`.
+
+    `until` is when it has to end for the deadline's sake, None without one; `reserved` tells that this is before the
+    deadline, which keeps time for candidates not yet tried. `without` names features that this candidate lacks and that must be emulated.
+    """
+
+    stop: Stop
+    key_place: int
+    permit: Permit
+    number: int
+    until: float | None
+    reserved: bool
+    without: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """Wait `seconds`, then ask again."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Raise:
+    """The call has failed with `error`."""
+
+    error: ReliableLLMError
+
+
+Action: TypeAlias = StartAttempt | Sleep | Raise

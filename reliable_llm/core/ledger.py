@@ -1,0 +1,98 @@
+"""The record of one call: every attempt, in order, and the facts about it that listeners are told."""
+
+from __future__ import annotations
+
+from reliable_llm import events
+from reliable_llm.core.actions import StartAttempt
+from reliable_llm.errors import Kind, ReliableLLMError
+from reliable_llm.types import Attempt, Usage
+
+
+class Ledger:
+    """Attempts and events of one call. `slept` is the time waited since the last attempt."""
+
+    __slots__ = ("_started", "attempts", "events", "slept")
+
+    def __init__(self, now: float) -> None:
+        self._started = now
+        self.slept = 0.0
+        self.attempts: list[Attempt] = []
+        self.events: list[events.Event] = []
+
+    def answered(
+        self, action: StartAttempt, now: float, started: float, usage: Usage | None, request_id: str | None
+    ) -> None:
+        self.attempts.append(self._attempt(action, now, started, usage=usage, request_id=request_id, status=200))
+
+    def cancelled(self, action: StartAttempt, now: float, started: float, usage: Usage | None) -> None:
+        self.attempts.append(self._attempt(action, now, started, kind=Kind.CANCELLED, usage=usage))
+
+    def failed(self, action: StartAttempt, now: float, started: float, error: ReliableLLMError) -> None:
+        """Record a failure, and write on the error where it happened."""
+        error.provider = action.stop.provider
+        error.model = action.stop.model
+        error.key_label = action.stop.health.ring.labels[action.key_place]
+        self.attempts.append(
+            self._attempt(
+                action,
+                now,
+                started,
+                kind=error.kind,
+                usage=error.usage,
+                request_id=error.request_id,
+                status=error.status,
+                code=error.code,
+                retry_after=error.retry_after,
+            )
+        )
+
+    def tell_failure(self, action: StartAttempt, error: ReliableLLMError, retries_left: int) -> None:
+        """Announce the failure just recorded."""
+        attempt = self.attempts[-1]
+        self.events.append(
+            events.AttemptFailed(
+                provider=attempt.provider,
+                model=attempt.model,
+                key=attempt.key_label,
+                number=action.number,
+                retries_left=retries_left,
+                kind=error.kind,
+                status=error.status,
+                code=error.code,
+                request_id=error.request_id,
+                retry_after=error.retry_after,
+                elapsed=attempt.elapsed,
+            )
+        )
+
+    def _attempt(
+        self,
+        action: StartAttempt,
+        now: float,
+        started: float,
+        *,
+        kind: Kind | None = None,
+        usage: Usage | None = None,
+        request_id: str | None = None,
+        status: int | None = None,
+        code: str | None = None,
+        retry_after: float | None = None,
+    ) -> Attempt:
+        stop = action.stop
+        waited, self.slept = self.slept, 0.0
+        return Attempt(
+            number=action.number,
+            provider=stop.candidate.provider,
+            model=stop.candidate.model,
+            key_label=stop.health.ring.labels[action.key_place],
+            started=started - self._started,
+            elapsed=now - started,
+            waited=waited,
+            kind=kind,
+            status=status,
+            code=code,
+            request_id=request_id,
+            retry_after=retry_after,
+            usage=usage,
+            probe=action.permit.probe,
+        )

@@ -1,0 +1,105 @@
+"""What one call has done at one candidate, and what it may still do there: the retry loop's state."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from reliable_llm.core.memory import Permit
+from reliable_llm.core.recovery import FOREVER, Fault
+from reliable_llm.core.route import Stop
+from reliable_llm.errors import ReliableLLMError
+
+NO_FEATURES: Final[frozenset[str]] = frozenset()
+
+
+class Visit:
+    """One candidate within one call.
+
+    `attempts` counts those that failed in a way a retry can mend; `waits` the sleeps. `tried` keys are not fresh any
+    more, `dead` ones are not used again in this call, `resting` ones not before their time. Nothing starts before
+    `wake`, no tried key before `again`, no key at all before `shut_until`. `left` is final.
+    """
+
+    __slots__ = (
+        "again",
+        "attempts",
+        "dead",
+        "last_error",
+        "last_permit",
+        "left",
+        "resting",
+        "shut_until",
+        "stop",
+        "tried",
+        "waits",
+        "wake",
+        "without",
+    )
+
+    def __init__(self, stop: Stop) -> None:
+        self.stop = stop
+        self.attempts = 0
+        self.waits = 0
+        self.tried: set[int] = set()
+        self.dead: set[int] = set()
+        self.resting: dict[int, float] = {}
+        self.shut_until = 0.0
+        self.wake = 0.0
+        self.again = 0.0
+        self.left = False
+        self.without = NO_FEATURES
+        self.last_error: ReliableLLMError | None = None
+        self.last_permit: Permit | None = None
+
+    def permit(self, now: float) -> Permit | None:
+        """Return a permit for a fresh key, else for a tried one whose time has come again, else None."""
+        stop = self.stop
+        gate = stop.health.candidate(stop.model)
+        if self.shut_until > now or (gate is not None and not gate.admits(now)):
+            return None
+        ring = stop.health.ring
+        if not self.tried and not self.dead:
+            key = ring.pick(now, stop.model)
+        else:
+            unready = self.dead | {place for place, until in self.resting.items() if until > now}
+            key = ring.pick(now, stop.model, skip=self.tried | unready)
+            if key is None and now >= self.again:
+                key = ring.pick(now, stop.model, skip=unready)
+        if key is None:
+            return None
+        return Permit(key, gate.enter(now) if gate is not None else None)
+
+    def back_at(self, now: float) -> float | None:
+        """Return when this candidate can take another attempt of this call; None if that is not known, or never."""
+        stop = self.stop
+        gate = stop.health.candidate(stop.model)
+        shut = now if gate is None else gate.opens_at(now)
+        if self.left or shut is None or shut == FOREVER:
+            return None
+        ring = stop.health.ring
+        places = [place for place in range(len(ring)) if place not in self.dead]
+        times = [self._key_back_at(place, now) for place in places]
+        known = [at for at in times if at is not None]
+        return max(min(known), shut, self.shut_until) if known else None
+
+    def _key_back_at(self, place: int, now: float) -> float | None:
+        at = self.stop.health.ring.opens_at(place, now, self.stop.model)
+        return None if at is None or at == FOREVER else max(at, self.resting.get(place, at))
+
+    def rests_until(self, now: float) -> float:
+        """Return when the candidate stops resting, for any call; `now` or earlier where it does not rest."""
+        stop = self.stop
+        ring = stop.health.ring
+        times = [self._key_back_at(place, now) for place in range(len(ring))]
+        gate = stop.health.candidate(stop.model)
+        shut = None if gate is None else gate.opens_at(now)
+        known = [at for at in times if at is not None]
+        return max(min(known, default=0.0), self.shut_until, 0.0 if shut is None or shut == FOREVER else shut)
+
+    def stored_fault(self) -> Fault | None:
+        """Return why the candidate rests, where other calls have found out."""
+        stop = self.stop
+        gate = stop.health.candidate(stop.model)
+        if gate is not None and gate.fault is not None:
+            return gate.fault
+        return stop.health.ring.fault(stop.model)
