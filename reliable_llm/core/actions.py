@@ -15,7 +15,8 @@ class StartAttempt:
     """Send the request to `stop` with the key at `key_place`.
 
     `until` is when it has to end for the deadline's sake, None without one; `reserved` tells that this is before the
-    deadline, which keeps time for candidates not yet tried. `without` names features that this candidate lacks and that must be emulated.
+    deadline, which keeps time for candidates not yet tried.
+    `without` names features that this candidate lacks and that must be emulated.
     """
 
     stop: Stop
