@@ -39,6 +39,7 @@ from reliable_llm.policy import RecoveryPolicy, RetryPolicy, Timeouts
 from reliable_llm.provider import Provider
 from reliable_llm.tomlfile import Node, nearest, read, refuse
 from reliable_llm.types import Candidate, Capabilities
+from reliable_llm.vendors import VENDORS
 
 MODELS_VARIABLE: Final = "RELIABLE_LLM_MODELS"
 KINDS: Final = ("openai", "anthropic")
@@ -148,10 +149,14 @@ def _provider(node: Node, timeouts: Timeouts, environ: Mapping[str, str]) -> Pro
     arguments = {name: _argument(name, value) for name, value in given.items() if name not in _READ_APART}
     if "timeouts" in given:
         timeouts = given["timeouts"].onto(timeouts)
+    keys = _listed_keys(given, environ)
     try:
-        return make(keys=_listed_keys(given, environ), timeouts=timeouts, **arguments)
+        provider = make(keys=keys, timeouts=timeouts, **arguments)
     except ConfigurationError as error:
         node.refuse(str(error))
+    if not provider.keys:
+        node.refuse(f"has no key: set {VENDORS[provider.vendor].key_env}, or add keys_env = [...]")
+    return provider
 
 
 def _constructor(kind: Node) -> Callable[..., Provider]:
@@ -206,8 +211,9 @@ def _refuse_twins(node: Node, providers: Iterable[Provider]) -> None:
 
 
 def _route(node: Node, providers: Iterable[Provider]) -> tuple[Candidate, ...]:
+    listed = [item.text() for item in node.items()]
     try:
-        return checked_route([item.text() for item in node.items()], {p.name: p.models for p in providers})[0]
+        return checked_route(listed, {provider.name: provider.models for provider in providers})[0]
     except ConfigurationError as error:
         node.refuse(str(error))
 
