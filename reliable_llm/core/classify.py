@@ -1,43 +1,121 @@
-"""Tell a failure for what it is. Pure: the same failure gives the same verdict."""
+"""Tell a failure for what it is. Pure: the same failure gives the same verdict, in bounded time, and nothing raises.
+
+The order of the decision: the transport's cause > the user's own rules > the vendor's own codes > codes that are stable
+everywhere > anchored phrases that split one status > umbrella types > the status or the exception's class alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Final
 
+from reliable_llm.core.facts import Facts, facts_of
 from reliable_llm.core.failure import Failure
-from reliable_llm.core.retry_after import wait_from_headers
-from reliable_llm.core.rules.rule import Rule
+from reliable_llm.core.rules import answers, chinese, parameters, vendors, vendors_china
+from reliable_llm.core.rules import phrases_account as account
+from reliable_llm.core.rules import phrases_health as health
+from reliable_llm.core.rules import phrases_request as request
+from reliable_llm.core.rules.account import ACCOUNT_CODES
+from reliable_llm.core.rules.request import REQUEST_CODES
+from reliable_llm.core.rules.rule import NO_STATUS, Rule
+from reliable_llm.core.rules.statuses import BY_EXCEPTION, BY_TRANSPORT, kind_of_status
+from reliable_llm.core.rules.umbrella import WEAK
+from reliable_llm.core.verdict import judge, with_tokens
 from reliable_llm.errors import Kind, Verdict, default_verdict
 
 __all__ = ["Rule", "classify"]
 
-_STATUS = {
-    401: Kind.AUTHENTICATION,
-    402: Kind.QUOTA_EXHAUSTED,
-    403: Kind.PERMISSION,
-    404: Kind.MODEL_NOT_FOUND,
-    408: Kind.TIMEOUT,
-    413: Kind.REQUEST_TOO_LARGE,
-    429: Kind.RATE_LIMITED,
-    503: Kind.OVERLOADED,
-    504: Kind.TIMEOUT,
-    529: Kind.OVERLOADED,
-}
+CODES: Final = (*answers.FINISHED, *vendors.TABLE, *vendors_china.TABLE, *ACCOUNT_CODES, *REQUEST_CODES)
+PHRASES: Final = (
+    *request.FIRST,
+    *health.TOO_LARGE,
+    *request.POLICY,
+    *request.LENGTH,
+    *account.MONEY,
+    *account.KEYS,
+    *request.FEATURES,
+    *parameters.TABLE,
+    *account.RIGHTS,
+    *request.WRONG_URL,
+    *request.MODELS,
+    *health.LOAD,
+    *health.BROKEN_STREAM,
+    *chinese.TABLE,
+    *WEAK,
+    *answers.UNTYPED,
+)
 
 
 def classify(failure: Failure, *, rules: Sequence[Rule] = (), wall: float = 0.0) -> Verdict:
-    """Return what *failure* means. *rules* are the user's own, tried first; *wall* is the time now, in Unix seconds."""
-    kind = _kind(failure)
-    verdict = default_verdict(kind, rule="status")
-    return replace(verdict, status=failure.status, retry_after=wait_from_headers(failure.headers, wall))
+    """Return what *failure* means.
+
+    *rules* are the user's own, tried first. *wall* is the time now in Unix seconds, for waits that are stated as a time
+    of day; 0 where it is not known.
+    """
+    facts = facts_of(failure, wall)
+    rule, confidence = _decide(failure, facts, rules)
+    verdict = judge(rule, facts, status=failure.status, confidence=confidence)
+    if verdict.kind is Kind.CONTEXT_WINDOW:
+        verdict = with_tokens(verdict, facts)
+    # A refusal stays a refusal; whatever else breaks after output cannot be retried silently.
+    if failure.output_started and verdict.kind is not Kind.CONTENT_POLICY:
+        return _interrupted(verdict)
+    return verdict
 
 
-def _kind(failure: Failure) -> Kind:
-    if failure.output_started:
-        return Kind.STREAM_INTERRUPTED
-    if failure.transport:
-        return Kind.TIMEOUT if "timeout" in failure.transport else Kind.CONNECTION
-    if failure.status is None or failure.status < 400:
-        return Kind.MALFORMED_RESPONSE
-    return _STATUS.get(failure.status, Kind.SERVER_ERROR if failure.status >= 500 else Kind.INVALID_REQUEST)
+def _interrupted(verdict: Verdict) -> Verdict:
+    usual = default_verdict(Kind.STREAM_INTERRUPTED, rule=f"after_output:{verdict.rule}")
+    return replace(usual, status=verdict.status, code=verdict.code, confidence=verdict.confidence)
+
+
+def _decide(failure: Failure, facts: Facts, rules: Sequence[Rule]) -> tuple[Rule, str]:
+    own = _first(rules, facts)
+    if own is not None:
+        return own, "certain"
+    if failure.transport is not None:
+        return BY_TRANSPORT.get(failure.transport, BY_TRANSPORT["unknown"]), "certain"
+    if _no_error_inside(failure, facts):
+        return _no_answer(facts), "certain"
+    found = _first(CODES, facts)
+    if found is not None:
+        return found, "certain"
+    found = _first(PHRASES, facts)
+    return (found, "likely") if found is not None else (_default(failure, facts), "guess")
+
+
+def _first(rules: Iterable[Rule], facts: Facts) -> Rule | None:
+    for rule in rules:
+        if rule.fits(vendors=facts.vendors, status=facts.status, codes=facts.codes, texts=facts.texts):
+            return rule
+    return None
+
+
+def _no_error_inside(failure: Failure, facts: Facts) -> bool:
+    """Tell whether a 2xx holds no error: then its texts are an answer's, and no phrase may be read into them."""
+    if "trait:success" not in facts.codes:
+        return False
+    outer = facts.details.envelopes[0] if facts.details.envelopes else {}
+    return not (outer.get("error") or outer.get("base_resp") or outer.get("type") == "error" or _coded(outer))
+
+
+def _coded(outer: object) -> bool:
+    return isinstance(outer, dict) and bool(outer.get("code") or outer.get("error_code")) and "message" in outer
+
+
+def _no_answer(facts: Facts) -> Rule:
+    if facts.details.html:
+        return answers.PAGE
+    return _first(answers.FINISHED, facts) or answers.NO_ANSWER
+
+
+def _default(failure: Failure, facts: Facts) -> Rule:
+    if facts.status != NO_STATUS:
+        kind = kind_of_status(facts.status)
+        return Rule(kind=kind, name=f"status.{facts.status}")
+    if failure.status is not None:
+        return answers.NO_ANSWER
+    named = next((name for name in failure.exceptions if name in BY_EXCEPTION), None)
+    if named is not None and failure.body is None:
+        return Rule(kind=BY_EXCEPTION[named], name=f"exception.{named}")
+    return answers.BROKEN_FRAME

@@ -1,23 +1,228 @@
-"""How long a vendor asks to wait, in seconds. Pure; hostile values are no hint, and nothing here raises."""
+"""How long a vendor asks to wait, in seconds: from headers and bodies, the most trusted place first.
+
+Pure, and hostile values are no hint: zero, past, negative, NaN, infinite, huge and junk give None, and nothing raises.
+Times of day need to know what time it is: `wall` is the time now in Unix seconds, or 0 where that is not known; a `date`
+header of the answer itself is better still, because it is the vendor's own clock.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta, timezone
+from email.utils import parsedate_to_datetime
+from typing import Final
 
-LONGEST = 366 * 86_400.0
+from reliable_llm.core.unwrap import Details, mapping, text
+
+LONGEST: Final = 400 * 86_400.0
+"""A wait of more than about a year is not a hint."""
+
+_EPOCH_SECONDS: Final = 1_000_000_000.0
+_EPOCH_MILLISECONDS: Final = 1_000_000_000_000.0
+
+# A number with a unit; two or more may follow each other: 6m0s, 1h 2m 3s, 7m12s, 20ms, 1.984999999s, 2 minutes.
+_PART = (
+    r"\d{1,12}(?:\.\d{1,12})?\s?"
+    r"(?:milliseconds?|msecs?|ms|minutes?|mins?|m|seconds?|secs?|s|hours?|hrs?|h|days?|d)(?![a-z])"
+)
+_DURATION = rf"{_PART}(?:,?\s?(?:and\s)?{_PART}){{0,4}}"
+_GO_PART = r"\d{1,12}(?:\.\d{1,12})?(?:ms|h|m|s)"
+_PIECE = re.compile(r"(\d{1,12}(?:\.\d{1,12})?)\s?(ms|mil|min|m|s|h|d)[a-z]*", re.IGNORECASE)
+_UNITS: Final[Mapping[str, float]] = {"ms": 0.001, "mil": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
+
+_LEAD = (
+    r"(?:try(?:ing)? again|retry(?:ing)?(?: (?:your|the) request)?|please wait|wait(?: for)?|available again|resets?|"
+    r"quota (?:will )?reset|cool(?:ing)?[ -]?down)"
+)
+_TEXT_DURATION = re.compile(
+    rf"\b{_LEAD}[^.\n\d]{{0,24}}?\s?(?:in|after|for|wait|of|:)?\s?\(?((?:{_GO_PART}){{2,5}}(?![a-z])|{_DURATION})",
+    re.IGNORECASE,
+)
+_TEXT_SECONDS = re.compile(r"\bretry[-_ ]after[\"']?\s?[:=]?\s?[\"']?(\d{1,12}(?:\.\d{1,12})?)(?!\.?\d|[\w-])", re.IGNORECASE)
+_TEXT_DATE = re.compile(
+    r"(?:\b(?:resets?|regain access|available again|try again|retry)\b[^.\d\n]{0,24}|将在 ?|于 ?)"
+    r"(\d{4}-\d\d-\d\d)(?:(?:T| at | )(\d\d:\d\d(?::\d\d)?)(?:\.\d+)?)?\s?(Z|UTC|GMT|[+-]\d\d:?\d\d)?",
+    re.IGNORECASE,
+)
+_FIELDS_SECONDS: Final = ("resets_in_seconds", "retry_after_seconds", "retry_after", "retryAfter", "retry-after", "wait_seconds")
+_FIELDS_EPOCH: Final = ("resets_at", "reset_at", "resetsAt", "reset_time")
+_CHINA: Final = timezone(timedelta(hours=8))
 
 
-def seconds(text: object) -> float | None:
-    """Return *text* as a wait in seconds; zero, negative, NaN, infinite and junk are no hint."""
+def seconds(value: object) -> float | None:
+    """Return *value* as a wait in seconds; whatever is not a plain positive number is no hint."""
     try:
-        value = float(str(text)[:40])
-    except ValueError:
+        number = float(text(value)[:40])
+    except (ValueError, OverflowError):
         return None
-    return value if math.isfinite(value) and 0 < value <= LONGEST else None
+    return _sane(number)
 
 
 def wait_from_headers(headers: Mapping[str, str], wall: float) -> float | None:
-    """Return the wait that *headers* ask for; *wall* is the time now in Unix seconds, for dates."""
-    milliseconds = seconds(headers.get("retry-after-ms"))
-    return milliseconds / 1000 if milliseconds else seconds(headers.get("retry-after"))
+    """Return the wait that `retry-after-ms` or `retry-after` asks for: seconds, a duration or an HTTP date."""
+    for name in ("retry-after-ms", "x-ms-retry-after-ms"):
+        milliseconds = seconds(headers.get(name))
+        if milliseconds:
+            return milliseconds / 1000
+    value = headers.get("retry-after", "")[:100]
+    return seconds(value) or _duration(value) or _until(_http_date(value), clock(headers, wall))
+
+
+def wait_from_body(details: Details, headers: Mapping[str, str], wall: float, *, local: bool = False) -> float | None:
+    """Return the wait that a body asks for. *local*: times without a zone are China's (Zhipu)."""
+    now = clock(headers, wall)
+    stated = [wait for level in details.envelopes for wait in _field_waits(level, now)]
+    spoken = [wait for message in details.texts for wait in _text_waits(message, now, local=local)]
+    if stated and spoken and abs(stated[0] - spoken[0]) < 1:
+        return max(stated[0], spoken[0])
+    return next(iter([*stated, *spoken]), None)
+
+
+def wait_from_buckets(headers: Mapping[str, str], wall: float) -> float | None:
+    """Return the wait until the buckets that are EMPTY fill again; full ones say nothing about this failure."""
+    now = clock(headers, wall)
+    waits = [*_anthropic_windows(headers, now), *_anthropic_buckets(headers, now), *_openai_buckets(headers, now)]
+    found = [wait for wait in waits if wait is not None]
+    return max(found, default=None)
+
+
+def clock(headers: Mapping[str, str], wall: float) -> float:
+    """Return the vendor's own time where the answer is dated, else *wall*."""
+    return _http_date(headers.get("date", "")[:100]) or wall
+
+
+def window_rejected(headers: Mapping[str, str]) -> bool:
+    """Tell whether a subscription window (five hours, a week) is used up."""
+    return any(_windows(headers)) or headers.get("anthropic-ratelimit-unified-status") == "rejected"
+
+
+def _sane(number: float) -> float | None:
+    return number if math.isfinite(number) and 0 < number <= LONGEST else None
+
+
+def _duration(value: str) -> float | None:
+    """Return "6m0s", "1.5s", "20ms", "2 minutes" in seconds."""
+    pieces = _PIECE.findall(value[:100])
+    return _sane(sum(float(number) * _UNITS[unit.lower()] for number, unit in pieces))
+
+
+def _until(moment: float | None, now: float) -> float | None:
+    return _sane(moment - now) if moment is not None and now > 0 else None
+
+
+def _http_date(value: str) -> float | None:
+    try:
+        return parsedate_to_datetime(value).timestamp() if value[:1].isalpha() else None
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None
+
+
+def _iso_date(value: str) -> float | None:
+    try:
+        return datetime.fromisoformat(value[:40]).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _epoch(value: object, now: float) -> float | None:
+    """Return the wait until an epoch time in seconds or milliseconds, an ISO date, or a plain number of seconds."""
+    number = _number(value)
+    if number is None:
+        return _until(_iso_date(text(value)), now) or _duration(text(value))
+    if number >= _EPOCH_MILLISECONDS:
+        return _until(number / 1000, now)
+    return _until(number, now) if number >= _EPOCH_SECONDS else _sane(number)
+
+
+def _number(value: object) -> float | None:
+    try:
+        return float(text(value)[:40])
+    except (ValueError, OverflowError):
+        return None
+
+
+def _field_waits(level: Mapping[str, object], now: float) -> Iterator[float]:
+    """Yield the waits in the fields of one object: Google's RetryInfo, Codex's `resets_in_seconds`, relays' copies."""
+    details = level.get("details")
+    for item in details[:16] if isinstance(details, list) else ():
+        delay = mapping(item).get("retryDelay")
+        yield from _some(_duration(text(delay)) or seconds(mapping(delay).get("seconds")))
+    metadata = mapping(level.get("metadata"))
+    for place in (level, metadata, mapping(level.get("details"))):
+        yield from _some(_milliseconds(place))
+        for name in _FIELDS_SECONDS:
+            yield from _some(seconds(place.get(name)) or _duration(text(place.get(name))))
+        for name in _FIELDS_EPOCH:
+            yield from _some(_epoch(place.get(name), now))
+    inner = {name.lower(): text(value) for name, value in list(mapping(metadata.get("headers")).items())[:32]}
+    yield from _some(wait_from_headers(inner, now) or max(_some_all(_openai_buckets(inner, now)), default=None))
+
+
+def _milliseconds(place: Mapping[str, object]) -> float | None:
+    wait = seconds(place.get("retry_after_ms")) or seconds(place.get("retryAfterMs"))
+    return wait / 1000 if wait else None
+
+
+def _text_waits(message: str, now: float, *, local: bool) -> Iterator[float]:
+    for found in _TEXT_DURATION.finditer(message):
+        yield from _some(_duration(found.group(1)))
+    for found in _TEXT_SECONDS.finditer(message):
+        yield from _some(seconds(found.group(1)))
+    for found in _TEXT_DATE.finditer(message):
+        yield from _some(_until(_moment(*found.groups(), local=local), now))
+
+
+def _moment(day: str, time: str | None, zone: str | None, *, local: bool) -> float | None:
+    try:
+        moment = datetime.fromisoformat(f"{day}T{time or '00:00'}")
+        offset = zone if zone and zone[0] in "+-" else None
+        if offset:
+            return datetime.fromisoformat(f"{moment.isoformat()}{offset}").timestamp()
+        return moment.replace(tzinfo=_CHINA if local and not zone else UTC).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _some(wait: float | None) -> Iterator[float]:
+    if wait is not None:
+        yield wait
+
+
+def _some_all(waits: Iterable[float | None]) -> list[float]:
+    return [wait for wait in waits if wait is not None]
+
+
+def _windows(headers: Mapping[str, str]) -> Iterator[str]:
+    """Yield the names of the subscription windows that are used up."""
+    for name, value in headers.items():
+        found = re.fullmatch(r"anthropic-ratelimit-unified-(\w+)-status", name)
+        if found and value == "rejected":
+            yield found.group(1)
+
+
+def _anthropic_windows(headers: Mapping[str, str], now: float) -> Iterator[float | None]:
+    rejected = list(_windows(headers))
+    for window in rejected:
+        yield _until(_number(headers.get(f"anthropic-ratelimit-unified-{window}-reset")), now)
+    # `unified-reset` follows the representative claim, so it counts only where no window is named.
+    if not rejected and headers.get("anthropic-ratelimit-unified-status") == "rejected":
+        yield _until(_number(headers.get("anthropic-ratelimit-unified-reset")), now)
+
+
+def _anthropic_buckets(headers: Mapping[str, str], now: float) -> Iterator[float | None]:
+    for bucket in ("requests", "tokens", "input-tokens", "output-tokens"):
+        if _number(headers.get(f"anthropic-ratelimit-{bucket}-remaining")) == 0:
+            yield _until(_iso_date(headers.get(f"anthropic-ratelimit-{bucket}-reset", "")), now)
+
+
+def _openai_buckets(headers: Mapping[str, str], now: float) -> Iterator[float | None]:
+    """OpenAI, Groq and others: `x-ratelimit-remaining-tokens: 0` with `x-ratelimit-reset-tokens: 7m12s`."""
+    for suffix in ("-requests", "-tokens", "-requests-minute", "-tokens-minute", "-requests-day", "-tokens-day", ""):
+        if _number(headers.get(f"x-ratelimit-remaining{suffix}")) == 0:
+            yield _epoch(headers.get(f"x-ratelimit-reset{suffix}"), now)
+    if (_number(headers.get("x-codex-primary-used-percent")) or 0) >= 100:
+        yield seconds(headers.get("x-codex-primary-reset-after-seconds"))
+    if (_number(headers.get("x-codex-secondary-used-percent")) or 0) >= 100:
+        yield seconds(headers.get("x-codex-secondary-reset-after-seconds"))

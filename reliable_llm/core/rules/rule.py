@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from reliable_llm.errors import Kind, Scope
 
+NO_STATUS = 0
+"""Stands in `Rule.statuses` for a failure without an HTTP status of its own: a frame inside a stream, a bare text."""
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Return the words of *text*: long lists of codes read better so."""
+    return tuple(text.split())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """If a failure fits, it is of `kind`. Conditions left empty fit anything; a rule without any fits every failure.
+    """A failure that meets every condition is of `kind`. Conditions left empty are met by anything.
 
-    `vendors`: names from configuration. `statuses`: HTTP statuses. `codes`: the error's code, type, status or reason in
-    the body, compared whole and without regard to case. `pattern`: a regular expression searched in the vendor's message
-    (at most the first 4,000 characters), without regard to case; anchor it, vendors quote prompts. `headers`: name and
-    pattern of the value.
+    `vendors`: names from configuration, or families of them (`zhipu` also covers `zai`). `statuses`: HTTP statuses.
+    `codes`: the code, type, status or reason that the vendor's body gives, compared whole and without regard to case.
+    `pattern`: a regular expression searched in the vendor's message, its first 4,000 characters, without regard to
+    case. Anchor it: vendors quote prompts, keys and model names.
 
-    What a rule leaves at None is derived from the kind and the wait. `retry_after` is in seconds and used where the
-    failure names no wait. `reason` is for people: a source, or one line.
+    What a rule leaves at None follows from the kind and the wait. `retry_after`, in seconds, is used where the failure
+    names no wait. `reason` is for people: a source, or one line.
+
+    A private gateway that answers 403 with `{"code": "TEAM_BUDGET", "message": ...}` when the month's money is spent:
+
+        Rule(kind=Kind.QUOTA_EXHAUSTED, name="acme.budget", statuses=(403,), codes=("TEAM_BUDGET",), retry_after=3600)
     """
 
     kind: Kind
@@ -34,7 +47,19 @@ class Rule:
     retry_after: float | None = None
     feature: str | None = None
     reason: str = ""
-    compiled: re.Pattern[str] = field(init=False, repr=False, compare=False)
+    expression: re.Pattern[str] = field(init=False, repr=False, compare=False)
+    lowered: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "compiled", re.compile(self.pattern, re.IGNORECASE))
+        object.__setattr__(self, "expression", re.compile(self.pattern, re.IGNORECASE))
+        object.__setattr__(self, "lowered", frozenset(code.lower() for code in self.codes))
+
+    def fits(self, *, vendors: Sequence[str], status: int, codes: Sequence[str], texts: Sequence[str]) -> bool:
+        """Tell whether a failure meets the conditions; *codes* are lower-case, *status* may be `NO_STATUS`."""
+        if self.statuses and status not in self.statuses:
+            return False
+        if self.vendors and not any(vendor in self.vendors for vendor in vendors):
+            return False
+        if self.lowered and self.lowered.isdisjoint(codes):
+            return False
+        return not self.pattern or any(self.expression.search(text) for text in texts)
