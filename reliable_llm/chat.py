@@ -20,6 +20,7 @@ from reliable_llm.core.failover import FailoverCall
 from reliable_llm.core.health import ProviderHealth
 from reliable_llm.core.recovery import FOREVER, Fault
 from reliable_llm.core.route import Stop, chain_from, checked_route, computed_order, needs_of
+from reliable_llm.credentials import Credential
 from reliable_llm.errors import (
     AttemptTimeoutError,
     ClosedError,
@@ -30,7 +31,7 @@ from reliable_llm.errors import (
     ReliableLLMError,
     UnsupportedFeatureError,
 )
-from reliable_llm.policy import RecoveryPolicy, RetryPolicy
+from reliable_llm.policy import RecoveryPolicy, RetryPolicy, Timeouts
 from reliable_llm.status import Status, provider_status
 from reliable_llm.telemetry.log import EventLog
 from reliable_llm.types import (
@@ -76,9 +77,9 @@ class FailoverChat:
         listeners: Iterable[Listener] = (),
     ) -> None:
         self._providers = _by_name(providers)
-        self._clock = clock or SystemClock()
+        self.clock = clock or SystemClock()
         self._retry = retry or RetryPolicy()
-        self._recovery = recovery or RecoveryPolicy()
+        self.recovery = recovery or RecoveryPolicy()
         self._fallbacks = dict(fallbacks or {})
         self._log = EventLog()
         self._listeners: tuple[Listener, ...] = tuple(listeners)
@@ -164,13 +165,67 @@ class FailoverChat:
         stops = self.stops(model=model, route=route, failover=failover)
         return await self._run(request, stops, self.retry_policy(retry, failover_on), self.begin(deadline))
 
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        system: str | None = None,
+        tools: Iterable[Tool | HostedTool] = (),
+        tool_choice: ToolChoice | None = None,
+        parallel_tool_calls: bool | None = None,
+        output: OutputSchema | None = None,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        top_p: float | None = None,
+        stop: str | Iterable[str] = (),
+        reasoning: str | None = None,
+        extra: Mapping[str, Json] = NOTHING,
+        overrides: Mapping[str, Json] = NOTHING,
+        tags: Mapping[str, str] | None = None,
+        model: str | None = None,
+        route: RouteLike | None = None,
+        retry: RetryPolicy | None = None,
+        deadline: float | None = None,
+        failover: bool = True,
+        failover_on: Iterable[Kind | str] = (),
+        on_interrupt: OnInterrupt = "raise",
+    ) -> ChatStream:
+        """Return the answer as a stream, to use with `async with`; arguments as for a plain call.
+
+        `on_interrupt` says what happens when it breaks after the first output: `raise` (`StreamInterruptedError` with
+        what came), `restart` (a `Restarted` event, then another answer from its beginning) or `continue` (a `Continued`
+        event, then the rest from another candidate; plain text only, otherwise it raises).
+        """
+        if on_interrupt not in ("raise", "restart", "continue"):
+            raise ConfigurationError(f"on_interrupt must be 'raise', 'restart' or 'continue', got {on_interrupt!r}")
+        request = as_request(
+            prompt,
+            system=system,
+            tools=tools,
+            tool_choice=tool_choice,
+            parallel_tool_calls=parallel_tool_calls,
+            output=output,
+            max_tokens=max_tokens,
+            temperature=temperature,
+            top_p=top_p,
+            stop=stop,
+            reasoning=reasoning,
+            extra=extra,
+            overrides=overrides,
+            tags=tags,
+        )
+        del prompt, system
+        stops = self.stops(model=model, route=route, failover=failover)
+        policy = self.retry_policy(retry, failover_on)
+        return ChatStream(self, request, stops, policy, self.begin(deadline), on_interrupt)
+
     async def _run(
         self, request: ChatRequest, stops: Sequence[Stop], retry: RetryPolicy, deadline: float | None
     ) -> ChatReply:
-        clock = self._clock
+        clock = self.clock
         now = clock.monotonic()
         call = FailoverCall(
-            stops, now=now, retry=retry, recovery=self._recovery, needs=needs_of(request), deadline=deadline
+            stops, now=now, retry=retry, recovery=self.recovery, needs=needs_of(request), deadline=deadline
         )
         prepared: dict[tuple[Stop, frozenset[str]], Prepared] = {}
         while True:
@@ -195,7 +250,7 @@ class FailoverChat:
         cache: dict[tuple[Stop, frozenset[str]], Prepared],
     ) -> ChatReply | None:
         """Make one attempt and report it; return the reply, or None where the call goes on."""
-        clock = self._clock
+        clock = self.clock
         prepared = self.prepared(call, action, request, cache)
         leave = None if prepared is None else await self.enter(call, action)
         if prepared is None or leave is None:
@@ -215,7 +270,7 @@ class FailoverChat:
             leave()
         ended = clock.monotonic()
         call.succeeded(action, ended, started, usage=answer.usage, request_id=answer.request_id)
-        return self._reply(call, action, answer, prepared, ended - started)
+        return self.reply_of(call, action, answer, prepared, ended - started)
 
     async def _send(self, action: StartAttempt, prepared: Prepared, now: float) -> AdapterReply:
         """Send once, within the attempt's timeout and what the deadline leaves."""
@@ -232,7 +287,7 @@ class FailoverChat:
                 raise
             raise late(action, by_deadline=by_deadline) from error
 
-    def _reply(
+    def reply_of(
         self, call: FailoverCall, action: StartAttempt, answer: AdapterReply, prepared: Prepared, elapsed: float
     ) -> ChatReply:
         stop = action.stop
@@ -262,7 +317,7 @@ class FailoverChat:
         if self._closed:
             raise ClosedError("this FailoverChat was closed: make a new one, or call it before aclose()")
         check_deadline(deadline)
-        return None if deadline is None else self._clock.monotonic() + deadline
+        return None if deadline is None else self.clock.monotonic() + deadline
 
     def prepared(
         self,
@@ -308,7 +363,7 @@ class FailoverChat:
             return _nothing
         semaphore = self._semaphore(provider.name, provider.max_concurrency)
         try:
-            async with asyncio.timeout(None if action.until is None else action.until - self._clock.monotonic()):
+            async with asyncio.timeout(None if action.until is None else action.until - self.clock.monotonic()):
                 await semaphore.acquire()
         except TimeoutError:
             error = DeadlineExceededError("the deadline passed while the call waited for its turn (max_concurrency)")
@@ -328,11 +383,19 @@ class FailoverChat:
             self._slots[name] = asyncio.Semaphore(limit)
         return self._slots[name]
 
+    def key(self, action: StartAttempt) -> Credential:
+        """Return the key that an attempt uses."""
+        return self._providers[action.stop.provider].keys[action.key_place]
+
+    def timeouts(self, provider: str) -> Timeouts:
+        """Return the provider's timeouts."""
+        return self._providers[provider].timeouts
+
     def adapter(self, name: str) -> Adapter:
         """Return the provider's adapter, built when first needed."""
         adapter = self._adapters.get(name)
         if adapter is None:
-            adapter = self._adapters[name] = self._providers[name].adapter(self._clock)
+            adapter = self._adapters[name] = self._providers[name].adapter(self.clock)
         return adapter
 
     def emit(self, happened: list[Event], tags: Mapping[str, str]) -> None:
@@ -401,7 +464,7 @@ class FailoverChat:
 
     def status(self) -> Status:
         """Return what is known about every provider, model and key, as an immutable snapshot."""
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         return Status(
             providers=tuple(
                 provider_status(self._health[name], provider.endpoint, tuple(provider.models), now)
@@ -416,7 +479,7 @@ class FailoverChat:
 
     def isolate(self, provider: str, *, model: str | None = None, seconds: float = FOREVER) -> None:
         """Take a provider, or one model of it, out of use for *seconds*, or until `reset()`."""
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         fault = Fault(kind=Kind.CONFIGURATION, at=now, code="isolated")
         for name in self._named(provider):
             for each in self._models[name] if model is None else (model,):

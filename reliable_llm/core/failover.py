@@ -242,6 +242,14 @@ class FailoverCall:
         release(action.stop, action.permit)
         self._ledger.cancelled(action, now, started, usage)
 
+    def broke_off(self, action: StartAttempt, now: float, started: float, error: ReliableLLMError) -> ReliableLLMError:
+        """Record that a stream broke after output had reached the caller, and return the error to raise."""
+        self._visit(self._index).last_error = error
+        self._ledger.failed(action, now, started, error)
+        self._ledger.events.extend(remember_failure(action.stop, action.permit, error, now, self._recovery, 0.0))
+        self._ledger.tell_failure(action, error, 0)
+        return self._raise(error, now).error
+
     def withdrawn(self, action: StartAttempt, error: ReliableLLMError | None = None) -> None:
         """Take back an attempt that was never sent; with *error*, the call ends with it."""
         release(action.stop, action.permit)

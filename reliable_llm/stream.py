@@ -1,0 +1,453 @@
+"""ChatStream: one streamed answer that fails over until its first output, and never lies about its end.
+
+Before the first output (text, reasoning or a tool call) every failure is handled as in a plain call. After it, the
+stream either ends with the vendor's terminal event or raises `StreamInterruptedError` with what came. Silence is
+bounded: `first_token` up to the first output, `idle` between any two signs of life, the caller's `deadline` over all;
+only time spent waiting for the vendor counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
+
+from reliable_llm.core.actions import Raise, Sleep, StartAttempt
+from reliable_llm.core.failover import FailoverCall
+from reliable_llm.core.overlap import WINDOW, without_overlap
+from reliable_llm.core.route import Stop, needs_of
+from reliable_llm.errors import (
+    AttemptTimeoutError,
+    DeadlineExceededError,
+    EmptyResponseError,
+    Kind,
+    ReliableLLMError,
+    StreamInterruptedError,
+)
+from reliable_llm.replay import ReplayedStream
+from reliable_llm.types import (
+    AdapterReply,
+    Alive,
+    ChatReply,
+    ChatRequest,
+    Continued,
+    Finished,
+    FinishReason,
+    Message,
+    ReasoningDelta,
+    Restarted,
+    ServedBy,
+    Started,
+    StreamEvent,
+    Text,
+    TextDelta,
+    ToolCall,
+    ToolCallStarted,
+    UsageUpdate,
+)
+
+if TYPE_CHECKING:
+    from reliable_llm.adapters.base import AdapterStream, Prepared
+    from reliable_llm.chat import FailoverChat
+    from reliable_llm.policy import RetryPolicy
+
+OnInterrupt: TypeAlias = Literal["raise", "restart", "continue"]
+
+_OUTPUT: Final = (TextDelta, ReasoningDelta, ToolCallStarted)
+
+# An answer may lawfully end without text for these reasons.
+_MAY_BE_EMPTY: Final = frozenset(
+    {FinishReason.REFUSAL, FinishReason.CONTENT_FILTER, FinishReason.LENGTH, FinishReason.PAUSE}
+)
+
+_GO_ON: Final = "Continue your answer exactly where it broke off. Do not repeat any of it and do not comment on this."
+
+
+class _Open:
+    """The attempt that is being streamed: what to close, what to read, what to report."""
+
+    __slots__ = ("action", "closing", "events", "leave", "source", "started")
+
+    def __init__(self, action: StartAttempt, leave: Callable[[], None], started: float) -> None:
+        self.action = action
+        self.leave = leave
+        self.started = started
+        self.closing: AbstractAsyncContextManager[AdapterStream] | None = None
+        self.source: AdapterStream | None = None
+        self.events: AsyncIterator[StreamEvent] | None = None
+
+    async def close(self) -> None:
+        """Close the response and give the place back; the adapter shields and bounds the closing."""
+        closing, self.closing = self.closing, None
+        try:
+            if closing is not None:
+                await closing.__aexit__(None, None, None)
+        finally:
+            leave, self.leave = self.leave, _nothing
+            leave()
+
+
+class ChatStream:
+    """Use it as `async with chat.stream(...) as stream: async for event in stream: ...`.
+
+    Entering returns when the first output is there, or raises what a plain call would raise. `served_by` tells who
+    answers. `text_stream` yields text only. `await stream.reply()` reads to the end and returns the assembled answer.
+    """
+
+    def __init__(
+        self,
+        chat: FailoverChat,
+        request: ChatRequest,
+        stops: Sequence[Stop],
+        retry: RetryPolicy,
+        deadline: float | None,
+        on_interrupt: OnInterrupt,
+    ) -> None:
+        self._chat = chat
+        self._request = request
+        self._asked = request
+        self._deadline = deadline
+        self._on_interrupt = on_interrupt
+        now = chat.clock.monotonic()
+        self._call = FailoverCall(
+            stops,
+            now=now,
+            retry=retry,
+            recovery=chat.recovery,
+            needs=needs_of(request, stream=True),
+            deadline=deadline,
+        )
+        self._cache: dict[tuple[Stop, frozenset[str]], Prepared] = {}
+        self._open: _Open | None = None
+        self._prepared: Prepared | None = None
+        self._pending: deque[StreamEvent] = deque()
+        self._told: list[str] = []
+        self._carried = ""
+        self._head: str | None = None
+        self._committed = False
+        self._has_answer = False
+        self._in_structure = request.output is not None
+        self._answer: AdapterReply | None = None
+        self._reply: ChatReply | None = None
+        self.served_by: ServedBy | None = None
+
+    # ---------------------------------------------------------------- the caller's side
+
+    async def __aenter__(self) -> Self:
+        await self._until_output()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._abandon()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> StreamEvent:
+        while not self._pending:
+            if self._answer is not None or self._open is None:
+                raise StopAsyncIteration
+            await self._pull()
+        return self._pending.popleft()
+
+    @property
+    async def text_stream(self) -> AsyncIterator[str]:
+        """The text alone, as it comes."""
+        async for event in self:
+            if isinstance(event, TextDelta):
+                yield event.text
+
+    async def reply(self) -> ChatReply:
+        """Read what is left and return the whole answer."""
+        async for _ in self:
+            pass
+        if self._reply is None:
+            raise StreamInterruptedError("the stream was left before its end: there is no whole answer")
+        return self._reply
+
+    @property
+    def usage(self) -> object:
+        """What the vendor has reported so far; `partial` until the end."""
+        source = self._open.source if self._open is not None else None
+        return self._answer.usage if self._answer is not None else source.reply().usage if source is not None else None
+
+    @property
+    def text(self) -> str:
+        """The text delivered so far."""
+        return "".join(self._told)
+
+    # ---------------------------------------------------------------- up to the first output
+
+    async def _until_output(self) -> None:
+        """Do what the machine says until an attempt has given its first output."""
+        clock = self._chat.clock
+        while True:
+            action = self._call.next(clock.monotonic(), clock.random())
+            self._emit()
+            if isinstance(action, StartAttempt):
+                if await self._start(action):
+                    return
+            elif isinstance(action, Sleep):
+                await clock.sleep(action.seconds)
+            else:
+                _raise(action)
+
+    async def _start(self, action: StartAttempt) -> bool:
+        """Make one attempt up to its first output; tell whether it got there."""
+        chat = self._chat
+        streamed = "streaming" not in action.without
+        prepared = chat.prepared(self._call, action, self._request, self._cache, stream=streamed)
+        leave = None if prepared is None else await chat.enter(self._call, action)
+        if prepared is None or leave is None:
+            return False
+        attempt = _Open(action, leave, chat.clock.monotonic())
+        try:
+            chat.announce(action, self._request.tags)
+            first = await self._first_output(attempt, prepared, streamed=streamed)
+        except ReliableLLMError as error:
+            await attempt.close()
+            self._call.failed(action, chat.clock.monotonic(), attempt.started, error, chat.clock.random())
+            return False
+        except BaseException:
+            self._call.abandoned(action, chat.clock.monotonic(), attempt.started)
+            await attempt.close()
+            raise
+        self._commit(attempt, prepared, first)
+        return True
+
+    async def _first_output(self, attempt: _Open, prepared: Prepared, *, streamed: bool) -> list[StreamEvent]:
+        """Open the stream and read to its first output; return the events to hand out."""
+        action, chat = attempt.action, self._chat
+        limit = chat.timeouts(action.stop.provider).first_token
+        by_deadline = action.until is not None and action.until - attempt.started <= limit
+        seconds = action.until - attempt.started if action.until is not None and by_deadline else limit
+        try:
+            async with asyncio.timeout(seconds):
+                await self._connect(attempt, prepared, streamed=streamed)
+                return await self._read_to_output(attempt)
+        except TimeoutError as error:
+            if isinstance(error, ReliableLLMError):
+                raise
+            raise self._late(action, by_deadline=by_deadline) from error
+
+    async def _connect(self, attempt: _Open, prepared: Prepared, *, streamed: bool) -> None:
+        chat, action = self._chat, attempt.action
+        adapter = chat.adapter(action.stop.provider)
+        key = chat.key(action)
+        timeouts = chat.timeouts(action.stop.provider)
+        opening = (
+            adapter.stream(prepared, key, timeouts)
+            if streamed
+            else ReplayedStream.of(adapter.complete(prepared, key, timeouts))
+        )
+        attempt.source = await opening.__aenter__()
+        attempt.closing = opening
+        attempt.events = aiter(attempt.source)
+
+    async def _read_to_output(self, attempt: _Open) -> list[StreamEvent]:
+        seen: list[StreamEvent] = []
+        assert attempt.events is not None  # noqa: S101 - set by _connect, just before
+        async for event in attempt.events:
+            if isinstance(event, _OUTPUT):
+                return [*seen, event]
+            if isinstance(event, Finished):
+                _refuse_empty(event)
+                return [*seen, event]
+            if isinstance(event, UsageUpdate):
+                seen.append(event)
+        raise EmptyResponseError
+
+    def _commit(self, attempt: _Open, prepared: Prepared, first: list[StreamEvent]) -> None:
+        """From here on, what comes reaches the caller."""
+        stop = attempt.action.stop
+        self.served_by = ServedBy(stop.provider, stop.model, stop.health.ring.labels[attempt.action.key_place])
+        self._open = attempt
+        self._prepared = prepared
+        self._committed = True
+        self._pending.append(Started(self.served_by, attempt.source.model if attempt.source else None))
+        for event in first:
+            self._deliver(event)
+
+    # ---------------------------------------------------------------- after it
+
+    async def _pull(self) -> None:
+        """Wait for the next event of the open stream and deliver it."""
+        attempt = self._open
+        assert attempt is not None  # noqa: S101 - __anext__ has looked
+        assert attempt.events is not None  # noqa: S101
+        now = self._chat.clock.monotonic()
+        idle = self._chat.timeouts(attempt.action.stop.provider).idle
+        by_deadline = self._deadline is not None and self._deadline - now <= idle
+        try:
+            async with asyncio.timeout(self._deadline - now if self._deadline is not None and by_deadline else idle):
+                event = await anext(attempt.events)
+        except StopAsyncIteration:
+            await self._break(attempt, self._interruption(Kind.CONNECTION))
+        except ReliableLLMError as error:
+            await self._break(attempt, self._as_interruption(error))
+        except TimeoutError:
+            await self._break(attempt, self._silence(by_deadline=by_deadline))
+        except BaseException:
+            await self._abandon()
+            raise
+        else:
+            self._deliver(event)
+            if self._answer is not None:
+                await attempt.close()
+
+    def _deliver(self, event: StreamEvent) -> None:
+        """Hand an event out; pings and empty text never show."""
+        if isinstance(event, Alive) or (isinstance(event, TextDelta) and not event.text):
+            return
+        if isinstance(event, TextDelta):
+            self._has_answer = True
+            if self._head is not None:
+                self._hold(event.text)
+                return
+            self._told.append(event.text)
+        elif isinstance(event, ToolCallStarted):
+            self._has_answer = self._in_structure = True
+        elif isinstance(event, ReasoningDelta):
+            pass
+        elif isinstance(event, Finished):
+            self._release_head()
+            self._finish(event)
+        self._pending.append(event)
+
+    def _finish(self, event: Finished) -> None:
+        attempt, chat = self._open, self._chat
+        assert attempt is not None  # noqa: S101 - events come from the open attempt
+        assert attempt.source is not None  # noqa: S101
+        answer = attempt.source.reply()
+        if self._carried:
+            answer = replace(answer, parts=(Text(self.text), *(p for p in answer.parts if not isinstance(p, Text))))
+        now = chat.clock.monotonic()
+        self._call.succeeded(
+            attempt.action, now, attempt.started, usage=event.usage or answer.usage, request_id=answer.request_id
+        )
+        self._answer = answer
+        assert self._prepared is not None  # noqa: S101
+        self._reply = chat.reply_of(self._call, attempt.action, answer, self._prepared, now - attempt.started)
+        self._emit()
+
+    # ---------------------------------------------------------------- when it breaks
+
+    async def _break(self, attempt: _Open, error: ReliableLLMError) -> None:
+        """The stream broke after output: raise, or go on elsewhere if the caller wants that."""
+        chat = self._chat
+        await attempt.close()
+        self._open = None
+        now = chat.clock.monotonic()
+        may_go_on = isinstance(error, StreamInterruptedError) and self._may_go_on()
+        if not may_go_on:
+            broken = self._call.broke_off(attempt.action, now, attempt.started, error)
+            self._emit()
+            raise broken
+        self._call.failed(attempt.action, now, attempt.started, error, chat.clock.random())
+        self._prepare_to_go_on(error)
+        await self._until_output()
+
+    def _may_go_on(self) -> bool:
+        if self._on_interrupt == "continue":
+            return not self._in_structure and bool(self._told)
+        return self._on_interrupt == "restart"
+
+    def _prepare_to_go_on(self, error: ReliableLLMError) -> None:
+        """Announce what follows before any of it comes."""
+        cause = (error.cause_kind if isinstance(error, StreamInterruptedError) else None) or error.kind
+        self._release_head()
+        self._cache.clear()
+        if self._on_interrupt == "restart":
+            self._told.clear()
+            self._has_answer = False
+            self._in_structure = self._asked.output is not None
+            self._pending.append(Restarted(cause))
+            return
+        self._carried = self.text
+        self._head = ""
+        told = (Message("assistant", self._carried), Message("user", _GO_ON))
+        self._request = replace(self._asked, messages=self._asked.messages + told)
+        self._pending.append(Continued(cause))
+
+    def _hold(self, text: str) -> None:
+        """Keep the beginning of a continuation back until it is clear what of it repeats what was told."""
+        self._head = (self._head or "") + text
+        if len(self._head) >= WINDOW:
+            self._release_head()
+
+    def _release_head(self) -> None:
+        head, self._head = self._head, None
+        fresh = without_overlap(self._carried, head) if head else ""
+        if fresh:
+            self._told.append(fresh)
+            self._pending.append(TextDelta(fresh))
+
+    def _interruption(self, cause: Kind) -> StreamInterruptedError:
+        error = StreamInterruptedError()
+        source = self._open.source if self._open is not None else None
+        if source is not None:
+            so_far = source.reply()
+            error.usage = replace(so_far.usage, partial=True) if so_far.usage is not None else None
+            error.partial_tool_calls = tuple(part for part in so_far.parts if isinstance(part, ToolCall))
+        error.partial_text = self.text
+        error.cause_kind = cause
+        return error
+
+    def _as_interruption(self, error: ReliableLLMError) -> ReliableLLMError:
+        """Return the error as one of a stream that had begun: what reached the caller is ours to say."""
+        if isinstance(error, StreamInterruptedError):
+            error.partial_text = self.text
+            return error
+        broken = self._interruption(error.kind)
+        broken.__cause__ = error.__cause__
+        broken.request_id = error.request_id
+        return broken
+
+    def _silence(self, *, by_deadline: bool) -> ReliableLLMError:
+        if not by_deadline:
+            return self._interruption(Kind.TIMEOUT)
+        error = DeadlineExceededError()
+        error.where = str(self.served_by)
+        error.partial_text = self.text
+        return error
+
+    @staticmethod
+    def _late(action: StartAttempt, *, by_deadline: bool) -> ReliableLLMError:
+        if not by_deadline or action.reserved:
+            return AttemptTimeoutError()
+        error = DeadlineExceededError()
+        error.where = str(action.stop.candidate)
+        return error
+
+    async def _abandon(self) -> None:
+        """The caller leaves: nobody is to blame."""
+        attempt, self._open = self._open, None
+        if attempt is None:
+            return
+        if self._answer is None:
+            usage = attempt.source.reply().usage if attempt.source is not None else None
+            now = self._chat.clock.monotonic()
+            self._call.abandoned(attempt.action, now, attempt.started, usage=usage)
+            self._emit()
+        await attempt.close()
+
+    def _emit(self) -> None:
+        self._chat.emit(self._call.events, self._request.tags)
+
+
+def _refuse_empty(event: Finished) -> None:
+    if event.finish_reason not in _MAY_BE_EMPTY:
+        error = EmptyResponseError()
+        error.usage = event.usage
+        raise error
+
+
+def _nothing() -> None:
+    """The place has been given back already."""
+
+
+def _raise(action: Raise) -> None:
+    raise action.error
