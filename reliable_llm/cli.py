@@ -1,4 +1,4 @@
-"""The command line. Exit status 0: done; 1: a call or a drill failed; 2: something must change, and the message says what.
+"""The command line. Exit status 0: done; 1: a call or a drill failed; 2: something must change, as the message says.
 
 Nothing heavy is imported before a command needs it, so that `--help` answers at once.
 """
@@ -165,9 +165,11 @@ def _footnote(reply: ChatReply) -> str:
 
 
 def _explain_failure(error: ReliableLLMError) -> int:
+    """Print what failed where, and what to change; return the exit status."""
+    where = f"{error.provider}/{error.model}" if error.provider else ""
+    message = str(error) if where in str(error) else f"{where}: {error}"
+    print(f"reliable-llm: {message}", file=sys.stderr)
     remedy = _REMEDIES.get(error.kind)
-    where = f"{error.provider.upper()}_API_KEY or the file (key {error.key_label})" if error.provider else "its place"
-    print(f"reliable-llm: {error}", file=sys.stderr)
     if remedy:
-        print(remedy.format(key=where), file=sys.stderr)
+        print(remedy.format(key=f"{str(error.provider).upper()}_API_KEY or the file"), file=sys.stderr)
     return 1 if remedy is None else 2
