@@ -174,12 +174,16 @@ async def drain(body: AsyncIterator[object]) -> None:
             pass
 
 
-async def close_response(response: httpx2.Response) -> None:
-    """Close *response* within `CLOSE_TIMEOUT` seconds, whatever the caller's cancellation."""
-    if response.is_closed:
+async def close_response(response: httpx2.Response, body: AsyncGenerator[Any, None] | None = None) -> None:
+    """Close *response* within `CLOSE_TIMEOUT` seconds, whatever the caller's cancellation.
+
+    *body* is the generator that reads it, if there is one: a generator left to the garbage collector would close the
+    response at some later time.
+    """
+    if response.is_closed and body is None:
         return
     # A task of its own outlives a second `cancel()`, which no shield around this coroutine could.
-    closing = asyncio.get_running_loop().create_task(_close(response))
+    closing = asyncio.get_running_loop().create_task(_close(response, body))
     _closing.add(closing)
     closing.add_done_callback(_closing.discard)
     with anyio.CancelScope(shield=True):
@@ -189,7 +193,9 @@ async def close_response(response: httpx2.Response) -> None:
 _closing: Final[set[asyncio.Task[None]]] = set()
 
 
-async def _close(response: httpx2.Response) -> None:
+async def _close(response: httpx2.Response, body: AsyncGenerator[Any, None] | None) -> None:
     # Best effort: the answer, or its failure, is already known.
     with anyio.move_on_after(CLOSE_TIMEOUT), contextlib.suppress(Exception):
+        if body is not None:
+            await body.aclose()
         await response.aclose()

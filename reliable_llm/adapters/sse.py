@@ -8,7 +8,8 @@ way a proxy that never sends a newline needs.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -111,14 +112,17 @@ class SSEDecoder:
         self._name = ""
 
 
-async def event_batches(response: httpx2.Response, limit: int = MAX_EVENT_BYTES) -> AsyncIterator[list[ServerEvent]]:
+async def event_batches(
+    response: httpx2.Response, limit: int = MAX_EVENT_BYTES
+) -> AsyncGenerator[list[ServerEvent], None]:
     """Yield, for every piece of the body that arrives, the events it completes; an empty list is a sign of life.
 
     Ends where the body ends, whatever was said before: proof of the end is the adapter's business. Raises what the
-    transport raises (`httpx2.HTTPError`) and `OversizedEventError`. The response is not closed here.
+    transport raises (`httpx2.HTTPError`) and `OversizedEventError`. Close the generator to close the response.
     """
     decoder = SSEDecoder(limit)
-    async for chunk in response.aiter_bytes():
-        yield decoder.feed(chunk)
+    async with aclosing(response.aiter_bytes()) as body:
+        async for chunk in body:
+            yield decoder.feed(chunk)
     if last := decoder.flush():
         yield last
