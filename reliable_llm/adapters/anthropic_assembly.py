@@ -265,7 +265,7 @@ def _call(block: _Open) -> ToolCall:
     part = part_from_block({**block.start, "input": {}}, None)
     started = block.start.get("input")
     arguments = block.joined or (json.dumps(started, ensure_ascii=False) if started else "{}")
-    extra = part.extra if isinstance(part, ToolCall) else {}
+    extra = dict(part.extra) if isinstance(part, ToolCall) else {}  # a dict: errors carry calls, and pickle
     return ToolCall(id=str(block.start.get("id")), name=str(block.start.get("name")), arguments=arguments, extra=extra)
 
 

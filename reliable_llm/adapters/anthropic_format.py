@@ -133,7 +133,7 @@ def render(messages: Iterable[Message], keep: KeepReasoning) -> Rendered:
     writer = _Writer(keep, out.dropped)
     system: list[Message] = []
     for message in messages:
-        own = message.extra.get(VENDOR, NOTHING)
+        own = message.extra.get(VENDOR, NOTHING) if message.extra else NOTHING
         if message.role == "system" and own.get("role") != "system":
             system.append(message)
         elif content := writer.content(message):

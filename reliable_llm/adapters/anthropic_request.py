@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from reliable_llm.adapters.anthropic_blocks import Block
-from reliable_llm.adapters.anthropic_format import Rendered, as_blocks, is_anthropic_reasoning, render, unsupported
+from reliable_llm.adapters.anthropic_format import Rendered, is_anthropic_reasoning, render, unsupported
 from reliable_llm.adapters.anthropic_tools import Draft, write_output, write_tools
 from reliable_llm.adapters.base import Prepared, Target
 from reliable_llm.adapters.overrides import applied, extra_fields, merged, removed, with_overrides
@@ -134,12 +134,14 @@ def _check(rendered: Rendered) -> None:
         raise unsupported("system_only", "Anthropic needs a message besides the system prompt")
     if not messages:
         raise InvalidRequestError("there is nothing to answer: no message has any content")
-    turns = [message for message in messages if message["role"] != "system"]
     calls: list[str] = []
-    for turn in turns:
-        blocks = [] if isinstance(turn["content"], str) else as_blocks(turn["content"])
+    for message in messages:
+        content = message["content"]
+        if message["role"] == "system" or (isinstance(content, str) and not calls):
+            continue
+        blocks = content if isinstance(content, list) else []
         _check_results(calls, _named_by(blocks, "tool_result", "tool_use_id"))
-        _check_media(turn["role"], blocks)
+        _check_media(message["role"], blocks)
         calls = _named_by(blocks, "tool_use", "id")
     _check_results(calls, [])
     _trim_end(messages[-1])
