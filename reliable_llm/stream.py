@@ -15,12 +15,12 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
 
-from reliable_llm.core.actions import Raise, Sleep, StartAttempt
+from reliable_llm.core.actions import Sleep, StartAttempt
 from reliable_llm.core.failover import FailoverCall
 from reliable_llm.core.overlap import WINDOW, without_overlap
 from reliable_llm.core.route import Stop, needs_of
+from reliable_llm.driver import Driver, late, nothing, raise_now, time_limit
 from reliable_llm.errors import (
-    AttemptTimeoutError,
     DeadlineExceededError,
     EmptyResponseError,
     Kind,
@@ -51,7 +51,6 @@ from reliable_llm.types import (
 
 if TYPE_CHECKING:
     from reliable_llm.adapters.base import AdapterStream, Prepared
-    from reliable_llm.chat import FailoverChat
     from reliable_llm.policy import RetryPolicy
 
 OnInterrupt: TypeAlias = Literal["raise", "restart", "continue"]
@@ -86,7 +85,7 @@ class _Open:
             if closing is not None:
                 await closing.__aexit__(None, None, None)
         finally:
-            leave, self.leave = self.leave, _nothing
+            leave, self.leave = self.leave, nothing
             leave()
 
 
@@ -99,24 +98,24 @@ class ChatStream:
 
     def __init__(
         self,
-        chat: FailoverChat,
+        driver: Driver,
         request: ChatRequest,
         stops: Sequence[Stop],
         retry: RetryPolicy,
         deadline: float | None,
         on_interrupt: OnInterrupt,
     ) -> None:
-        self._chat = chat
+        self._driver = driver
         self._request = request
         self._asked = request
         self._deadline = deadline
         self._on_interrupt = on_interrupt
-        now = chat.clock.monotonic()
+        now = driver.clock.monotonic()
         self._call = FailoverCall(
             stops,
             now=now,
             retry=retry,
-            recovery=chat.recovery,
+            recovery=driver.recovery,
             needs=needs_of(request, stream=True),
             deadline=deadline,
         )
@@ -183,7 +182,7 @@ class ChatStream:
 
     async def _until_output(self) -> None:
         """Do what the machine says until an attempt has given its first output."""
-        clock = self._chat.clock
+        clock = self._driver.clock
         while True:
             action = self._call.next(clock.monotonic(), clock.random())
             self._emit()
@@ -193,26 +192,26 @@ class ChatStream:
             elif isinstance(action, Sleep):
                 await clock.sleep(action.seconds)
             else:
-                _raise(action)
+                raise_now(action)
 
     async def _start(self, action: StartAttempt) -> bool:
         """Make one attempt up to its first output; tell whether it got there."""
-        chat = self._chat
+        driver = self._driver
         streamed = "streaming" not in action.without
-        prepared = chat.prepared(self._call, action, self._request, self._cache, stream=streamed)
-        leave = None if prepared is None else await chat.enter(self._call, action)
+        prepared = driver.prepared(self._call, action, self._request, self._cache, stream=streamed)
+        leave = None if prepared is None else await driver.enter(self._call, action)
         if prepared is None or leave is None:
             return False
-        attempt = _Open(action, leave, chat.clock.monotonic())
+        attempt = _Open(action, leave, driver.clock.monotonic())
         try:
-            chat.announce(action, self._request.tags)
+            driver.announce(action, self._request.tags)
             first = await self._first_output(attempt, prepared, streamed=streamed)
         except ReliableLLMError as error:
             await attempt.close()
-            self._call.failed(action, chat.clock.monotonic(), attempt.started, error, chat.clock.random())
+            self._call.failed(action, driver.clock.monotonic(), attempt.started, error, driver.clock.random())
             return False
         except BaseException:
-            self._call.abandoned(action, chat.clock.monotonic(), attempt.started)
+            self._call.abandoned(action, driver.clock.monotonic(), attempt.started)
             await attempt.close()
             raise
         self._commit(attempt, prepared, first)
@@ -220,10 +219,8 @@ class ChatStream:
 
     async def _first_output(self, attempt: _Open, prepared: Prepared, *, streamed: bool) -> list[StreamEvent]:
         """Open the stream and read to its first output; return the events to hand out."""
-        action, chat = attempt.action, self._chat
-        limit = chat.timeouts(action.stop.provider).first_token
-        by_deadline = action.until is not None and action.until - attempt.started <= limit
-        seconds = action.until - attempt.started if action.until is not None and by_deadline else limit
+        action, driver = attempt.action, self._driver
+        seconds, by_deadline = time_limit(action, attempt.started, driver.timeouts(action).first_token)
         try:
             async with asyncio.timeout(seconds):
                 await self._connect(attempt, prepared, streamed=streamed)
@@ -231,13 +228,13 @@ class ChatStream:
         except TimeoutError as error:
             if isinstance(error, ReliableLLMError):
                 raise
-            raise self._late(action, by_deadline=by_deadline) from error
+            raise late(action, by_deadline=by_deadline) from error
 
     async def _connect(self, attempt: _Open, prepared: Prepared, *, streamed: bool) -> None:
-        chat, action = self._chat, attempt.action
-        adapter = chat.adapter(action.stop.provider)
-        key = chat.key(action)
-        timeouts = chat.timeouts(action.stop.provider)
+        driver, action = self._driver, attempt.action
+        adapter = driver.adapter(action.stop.provider)
+        key = driver.key(action)
+        timeouts = driver.timeouts(action)
         opening = (
             adapter.stream(prepared, key, timeouts)
             if streamed
@@ -278,8 +275,8 @@ class ChatStream:
         attempt = self._open
         assert attempt is not None  # noqa: S101 - __anext__ has looked
         assert attempt.events is not None  # noqa: S101
-        now = self._chat.clock.monotonic()
-        idle = self._chat.timeouts(attempt.action.stop.provider).idle
+        now = self._driver.clock.monotonic()
+        idle = self._driver.timeouts(attempt.action).idle
         by_deadline = self._deadline is not None and self._deadline - now <= idle
         try:
             async with asyncio.timeout(self._deadline - now if self._deadline is not None and by_deadline else idle):
@@ -318,35 +315,35 @@ class ChatStream:
         self._pending.append(event)
 
     def _finish(self, event: Finished) -> None:
-        attempt, chat = self._open, self._chat
+        attempt, driver = self._open, self._driver
         assert attempt is not None  # noqa: S101 - events come from the open attempt
         assert attempt.source is not None  # noqa: S101
         answer = attempt.source.reply()
         if self._carried:
             answer = replace(answer, parts=(Text(self.text), *(p for p in answer.parts if not isinstance(p, Text))))
-        now = chat.clock.monotonic()
+        now = driver.clock.monotonic()
         self._call.succeeded(
             attempt.action, now, attempt.started, usage=event.usage or answer.usage, request_id=answer.request_id
         )
         self._answer = answer
         assert self._prepared is not None  # noqa: S101
-        self._reply = chat.reply_of(self._call, attempt.action, answer, self._prepared, now - attempt.started)
+        self._reply = driver.reply_of(self._call, attempt.action, answer, self._prepared, now - attempt.started)
         self._emit()
 
     # ---------------------------------------------------------------- when it breaks
 
     async def _break(self, attempt: _Open, error: ReliableLLMError) -> None:
         """The stream broke after output: raise, or go on elsewhere if the caller wants that."""
-        chat = self._chat
+        driver = self._driver
         await attempt.close()
         self._open = None
-        now = chat.clock.monotonic()
+        now = driver.clock.monotonic()
         may_go_on = isinstance(error, StreamInterruptedError) and self._may_go_on()
         if not may_go_on:
             broken = self._call.broke_off(attempt.action, now, attempt.started, error)
             self._emit()
             raise broken
-        self._call.failed(attempt.action, now, attempt.started, error, chat.clock.random())
+        self._call.failed(attempt.action, now, attempt.started, error, driver.clock.random())
         self._prepare_to_go_on(error)
         await self._until_output()
 
@@ -414,14 +411,6 @@ class ChatStream:
         error.partial_text = self.text
         return error
 
-    @staticmethod
-    def _late(action: StartAttempt, *, by_deadline: bool) -> ReliableLLMError:
-        if not by_deadline or action.reserved:
-            return AttemptTimeoutError()
-        error = DeadlineExceededError()
-        error.where = str(action.stop.candidate)
-        return error
-
     async def _abandon(self) -> None:
         """The caller leaves: nobody is to blame."""
         attempt, self._open = self._open, None
@@ -429,13 +418,13 @@ class ChatStream:
             return
         if self._answer is None:
             usage = attempt.source.reply().usage if attempt.source is not None else None
-            now = self._chat.clock.monotonic()
+            now = self._driver.clock.monotonic()
             self._call.abandoned(attempt.action, now, attempt.started, usage=usage)
             self._emit()
         await attempt.close()
 
     def _emit(self) -> None:
-        self._chat.emit(self._call.events, self._request.tags)
+        self._driver.emit(self._call.events, self._request.tags)
 
 
 def _refuse_empty(event: Finished) -> None:
@@ -443,11 +432,3 @@ def _refuse_empty(event: Finished) -> None:
         error = EmptyResponseError()
         error.usage = event.usage
         raise error
-
-
-def _nothing() -> None:
-    """The place has been given back already."""
-
-
-def _raise(action: Raise) -> None:
-    raise action.error

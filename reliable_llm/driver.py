@@ -1,0 +1,286 @@
+"""Carries out what the machine of a call says: awaits without deciding.
+
+The driver owns what an attempt needs from outside the core: adapters, keys, time, places in a provider's queue, and the
+listeners. Plain calls run here; `ChatStream` uses the same parts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from reliable_llm import events
+from reliable_llm.adapters.base import Adapter, Prepared, Target
+from reliable_llm.clock import Clock
+from reliable_llm.core.actions import Raise, Sleep, StartAttempt
+from reliable_llm.core.failover import FailoverCall
+from reliable_llm.core.route import Stop, needs_of
+from reliable_llm.credentials import Credential
+from reliable_llm.errors import (
+    AttemptTimeoutError,
+    ContentPolicyError,
+    DeadlineExceededError,
+    Kind,
+    ReliableLLMError,
+    UnsupportedFeatureError,
+)
+from reliable_llm.policy import RecoveryPolicy, RetryPolicy, Timeouts
+from reliable_llm.telemetry.log import EventLog
+from reliable_llm.types import AdapterReply, ChatReply, ChatRequest, FinishReason, ServedBy
+
+if TYPE_CHECKING:
+    from reliable_llm.events import Event, Listener
+    from reliable_llm.provider import Provider
+
+PreparedRequests = dict[tuple[Stop, frozenset[str]], Prepared]
+
+
+class Driver:
+    """What all calls of one coordinator share, apart from what is known about keys and candidates."""
+
+    def __init__(
+        self,
+        providers: Mapping[str, Provider],
+        *,
+        clock: Clock,
+        recovery: RecoveryPolicy,
+        listeners: Iterable[Listener],
+    ) -> None:
+        self.clock = clock
+        self.recovery = recovery
+        self._providers = providers
+        self._adapters: dict[str, Adapter] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._warm: set[str] = set()
+        self._places: dict[str, asyncio.Semaphore] = {}
+        self._log = EventLog()
+        self._listeners: tuple[Listener, ...] = tuple(listeners)
+
+    # ---------------------------------------------------------------- a plain call
+
+    async def run(
+        self, request: ChatRequest, stops: Sequence[Stop], retry: RetryPolicy, deadline: float | None
+    ) -> ChatReply:
+        """Return the answer to *request*; raise what `FailoverChat.__call__` raises."""
+        clock = self.clock
+        now = clock.monotonic()
+        call = FailoverCall(
+            stops, now=now, retry=retry, recovery=self.recovery, needs=needs_of(request), deadline=deadline
+        )
+        prepared: PreparedRequests = {}
+        while True:
+            action = call.next(now, clock.random())
+            self.emit(call.events, request.tags)
+            if isinstance(action, StartAttempt):
+                reply = await self._attempt(call, action, request, prepared)
+                self.emit(call.events, request.tags)
+                if reply is not None:
+                    return reply
+            elif isinstance(action, Sleep):
+                await clock.sleep(action.seconds)
+            else:
+                raise_now(action)
+            now = clock.monotonic()
+
+    async def _attempt(
+        self, call: FailoverCall, action: StartAttempt, request: ChatRequest, cache: PreparedRequests
+    ) -> ChatReply | None:
+        """Make one attempt and report it; return the reply, or None where the call goes on."""
+        clock = self.clock
+        prepared = self.prepared(call, action, request, cache)
+        leave = None if prepared is None else await self.enter(call, action)
+        if prepared is None or leave is None:
+            return None
+        started = clock.monotonic()
+        try:
+            self.announce(action, request.tags)
+            answer = await self._send(action, prepared, started)
+            _refuse_refusal(answer, call)
+        except ReliableLLMError as error:
+            call.failed(action, clock.monotonic(), started, error, clock.random())
+            return None
+        except BaseException:
+            call.abandoned(action, clock.monotonic(), started)
+            raise
+        finally:
+            leave()
+        ended = clock.monotonic()
+        call.succeeded(action, ended, started, usage=answer.usage, request_id=answer.request_id)
+        return self.reply_of(call, action, answer, prepared, ended - started)
+
+    async def _send(self, action: StartAttempt, prepared: Prepared, now: float) -> AdapterReply:
+        """Send once, within the attempt's timeout and what the deadline leaves."""
+        timeouts = self.timeouts(action)
+        seconds, by_deadline = time_limit(action, now, timeouts.attempt)
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.adapter(action.stop.provider).complete(prepared, self.key(action), timeouts)
+        except TimeoutError as error:
+            if isinstance(error, ReliableLLMError):
+                raise
+            raise late(action, by_deadline=by_deadline) from error
+
+    # ---------------------------------------------------------------- parts of an attempt, shared with streams
+
+    def prepared(
+        self,
+        call: FailoverCall,
+        action: StartAttempt,
+        request: ChatRequest,
+        cache: PreparedRequests,
+        *,
+        stream: bool = False,
+    ) -> Prepared | None:
+        """Return the request in the candidate's terms, made once per candidate; None where it cannot be."""
+        stop = action.stop
+        found = cache.get((stop, action.without))
+        if found is None:
+            target = Target(candidate=stop.candidate, model_id=stop.model_id)
+            try:
+                adapter = self.adapter(stop.provider)
+                found = adapter.prepare(request, target, stream=stream, without=action.without)
+            except UnsupportedFeatureError as error:
+                call.refused(action, error)
+                return None
+            except BaseException:
+                call.withdrawn(action)
+                raise
+            cache[stop, action.without] = found
+        return found
+
+    async def enter(self, call: FailoverCall, action: StartAttempt) -> Callable[[], None] | None:
+        """Get ready to send: the vendor's SDK loaded, one of the provider's places taken.
+
+        Both wait within the deadline and outside the attempt's timeout: neither is the vendor's fault. Return what to
+        call on leaving; None where the deadline came first and the call is over.
+        """
+        provider = action.stop.provider
+        limit = self._providers[provider].max_concurrency
+        if limit is None and provider in self._warm and self._loop is asyncio.get_running_loop():
+            return nothing
+        try:
+            async with asyncio.timeout(None if action.until is None else action.until - self.clock.monotonic()):
+                return await self._place(provider, limit)
+        except TimeoutError:
+            error = DeadlineExceededError("the deadline passed while the call waited for its turn (max_concurrency)")
+            error.where = "local_queue"
+            call.withdrawn(action, error)
+            return None
+        except BaseException:
+            call.withdrawn(action)
+            raise
+
+    async def _place(self, provider: str, limit: int | None) -> Callable[[], None]:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop, self._warm, self._places = loop, set(), {}
+        if provider not in self._warm:
+            await self.adapter(provider).warmup()
+            self._warm.add(provider)
+        if limit is None:
+            return nothing
+        places = self._places.setdefault(provider, asyncio.Semaphore(limit))
+        await places.acquire()
+        return places.release
+
+    def reply_of(
+        self, call: FailoverCall, action: StartAttempt, answer: AdapterReply, prepared: Prepared, elapsed: float
+    ) -> ChatReply:
+        """Return the reply of the attempt that answered."""
+        stop = action.stop
+        label = stop.health.ring.labels[action.key_place]
+        first = call.requested
+        if self._listens_to(events.DEBUG):
+            done = events.AttemptSucceeded(stop.provider, stop.model, label, action.number, elapsed, str(first))
+            call.events.append(done)
+        return ChatReply(
+            parts=answer.parts,
+            served_by=ServedBy(stop.provider, stop.model, label),
+            requested=first,
+            finish_reason=answer.finish_reason,
+            usage=answer.usage,
+            attempts=tuple(call.attempts),
+            model=answer.model,
+            request_id=answer.request_id,
+            dropped=prepared.dropped + answer.dropped,
+            finish_detail=answer.finish_detail,
+            raw_reply=answer.raw,
+        )
+
+    def key(self, action: StartAttempt) -> Credential:
+        """Return the key that an attempt uses."""
+        return self._providers[action.stop.provider].keys[action.key_place]
+
+    def timeouts(self, action: StartAttempt) -> Timeouts:
+        """Return the timeouts of the attempt's provider."""
+        return self._providers[action.stop.provider].timeouts
+
+    def adapter(self, provider: str) -> Adapter:
+        """Return the provider's adapter, built when first needed."""
+        adapter = self._adapters.get(provider)
+        if adapter is None:
+            adapter = self._adapters[provider] = self._providers[provider].adapter(self.clock)
+        return adapter
+
+    async def aclose(self) -> None:
+        """Close the connection pools."""
+        for adapter in self._adapters.values():
+            await adapter.aclose()
+
+    # ---------------------------------------------------------------- listeners
+
+    def announce(self, action: StartAttempt, tags: Mapping[str, str]) -> None:
+        """Tell that an attempt starts, if anybody wants to know."""
+        if self._listens_to(events.DEBUG):
+            stop = action.stop
+            label = stop.health.ring.labels[action.key_place]
+            started = events.AttemptStarted(stop.provider, stop.model, label, action.number, action.permit.probe)
+            self.emit([started], tags)
+
+    def emit(self, happened: list[Event], tags: Mapping[str, str]) -> None:
+        """Hand events on and clear the list."""
+        if not happened:
+            return
+        for event in happened:
+            self._log(event, tags)
+            for listener in self._listeners:
+                listener(event, tags)
+        happened.clear()
+
+    def _listens_to(self, level: int) -> bool:
+        return bool(self._listeners) or self._log.wants(level)
+
+
+def time_limit(action: StartAttempt, now: float, limit: float) -> tuple[float, bool]:
+    """Return the seconds that an attempt may take, and whether it is the deadline that says so."""
+    if action.until is not None and action.until - now <= limit:
+        return action.until - now, True
+    return limit, False
+
+
+def late(action: StartAttempt, *, by_deadline: bool) -> ReliableLLMError:
+    """Return the error of an attempt that was cut off: by the caller's deadline, or by its own timeout."""
+    if not by_deadline or action.reserved:
+        return AttemptTimeoutError()
+    error = DeadlineExceededError()
+    error.where = str(action.stop.candidate)
+    return error
+
+
+def raise_now(action: Raise) -> None:
+    """Raise the error of a call that has failed."""
+    raise action.error
+
+
+def nothing() -> None:
+    """Leave a provider that has no limit."""
+
+
+def _refuse_refusal(answer: AdapterReply, call: FailoverCall) -> None:
+    """Turn a refusal into a failure where the caller wants to fail over on one; by default it is an answer."""
+    refused = answer.finish_reason in (FinishReason.REFUSAL, FinishReason.CONTENT_FILTER)
+    if refused and call.fails_over_on(Kind.CONTENT_POLICY):
+        error = ContentPolicyError(usage=answer.usage)
+        error.request_id = answer.request_id
+        raise error
