@@ -1,0 +1,137 @@
+"""What an application does with a coordinator: ask, stream, reset, close, look at it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from reliable_llm.drill import observe, phrases
+from reliable_llm.drill.asking import Conversations, options
+from reliable_llm.drill.clock import DrillClock
+from reliable_llm.drill.scenario import Call
+from reliable_llm.drill.vendors import faults
+from reliable_llm.types import StreamEvent, TextDelta
+
+if TYPE_CHECKING:
+    from reliable_llm.chat import FailoverChat
+
+Json = dict[str, object]
+_PASSED_THROUGH: Final = {"cancelled", "caller_timeout"}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`what` is ok or raises. `cut_off` tells that the application itself ended the call."""
+
+    what: str
+    figures: Json
+
+    @property
+    def cut_off(self) -> bool:
+        return self.figures.get("kind") in _PASSED_THROUGH
+
+
+class Performer:
+    """Carries out one call of a scenario and says what came of it."""
+
+    def __init__(
+        self,
+        chat: Callable[[str | None], FailoverChat],
+        talk: Conversations,
+        clock: DrillClock,
+        own_errors: Callable[[], Sequence[BaseException]],
+        deadline: float | None,
+        keys: Mapping[str, str],
+    ) -> None:
+        self._chat = chat
+        self._talk = talk
+        self._clock = clock
+        self._own_errors = own_errors
+        self._deadline = deadline
+        self._keys = keys
+        self._consumer_errors: list[BaseException] = []
+
+    async def perform(self, call: Call, name: str) -> Outcome:
+        """Do it. Whatever is raised, `KeyboardInterrupt` too, is the outcome."""
+        seen: list[StreamEvent] = []
+        try:
+            async with phrases.time_limit(call.wrapped_in) if call.wrapped_in else nullcontext():
+                return Outcome("ok", await self._operation(call.op)(call, name, seen))
+        except BaseException as error:  # noqa: BLE001 - what passes through is what the drill is about
+            return self._raised(error, call, seen)
+
+    def _raised(self, error: BaseException, call: Call, seen: Sequence[StreamEvent]) -> Outcome:
+        own = [*self._own_errors(), *self._consumer_errors]
+        figures = observe.raised(error, self._keys, own=own, limited=call.wrapped_in is not None)
+        if call.op == "stream":
+            figures |= {"partial_text": figures.get("partial_text", observe.text_since_restart(seen))}
+        if call.then and ("pickle" in call.then or "copy" in call.then):
+            figures["after_roundtrip"] = observe.survives_copying(error)
+        return Outcome("raises", figures)
+
+    def _operation(self, op: str) -> Callable[[Call, str, list[StreamEvent]], Awaitable[Json]]:
+        return {
+            "chat": self._ask,
+            "structured": self._ask,
+            "stream": self._stream,
+            "construct": self._construct,
+            "reset": self._reset,
+            "aclose": self._close,
+            "inspect": self._inspect,
+            "wall_clock_jump": self._jump,
+        }[op]
+
+    async def _ask(self, call: Call, name: str, _seen: list[StreamEvent]) -> Json:
+        sent = self._talk.messages(call)
+        reply = await self._chat(call.on)(sent, **options(call, self._talk, self._deadline))  # type: ignore[arg-type]
+        self._talk.remember(name, sent, reply.message)
+        return observe.answered(reply, self._keys)
+
+    async def _stream(self, call: Call, name: str, seen: list[StreamEvent]) -> Json:
+        sent = self._talk.messages(call)
+        given = options(call, self._talk, self._deadline)
+        if call.on_interrupt is not None:
+            given["on_interrupt"] = call.on_interrupt
+        reader = phrases.consumer(call.consumer)
+        async with self._chat(call.on).stream(sent, **given) as stream:  # type: ignore[arg-type]
+            async for event in stream:
+                seen.append(event)
+                if self._has_enough(reader, seen):
+                    return {"text": observe.text_since_restart(seen), **observe.streamed(seen)}
+                if reader.pause and isinstance(event, TextDelta):
+                    await asyncio.sleep(reader.pause)
+            reply = await stream.reply()
+        self._talk.remember(name, sent, reply.message)
+        return observe.answered(reply, self._keys) | observe.streamed(seen)
+
+    def _has_enough(self, reader: phrases.Consumer, seen: Sequence[StreamEvent]) -> bool:
+        enough = reader.stop_after is not None and sum(isinstance(e, TextDelta) for e in seen) >= reader.stop_after
+        if enough and reader.fails:
+            error = faults.named(reader.fails)
+            self._consumer_errors.append(error)
+            raise error
+        return enough
+
+    async def _construct(self, call: Call, _name: str, _seen: list[StreamEvent]) -> Json:
+        self._chat(call.on)
+        return {"constructed": True}
+
+    async def _reset(self, call: Call, _name: str, _seen: list[StreamEvent]) -> Json:
+        self._chat(call.on).reset(call.provider)
+        return {}
+
+    async def _close(self, call: Call, _name: str, _seen: list[StreamEvent]) -> Json:
+        await self._chat(call.on).aclose()
+        return {}
+
+    async def _jump(self, call: Call, _name: str, _seen: list[StreamEvent]) -> Json:
+        self._clock.jump(call.by_s or call.seconds or 0.0)
+        return {}
+
+    async def _inspect(self, call: Call, _name: str, _seen: list[StreamEvent]) -> Json:
+        chat = self._chat(call.on)
+        shown = " ".join([repr(chat), str(chat), repr(vars(chat)), repr(chat.status()), str(chat.status())])
+        return {"contains_key": any(secret in shown for secret in self._keys.values())}
