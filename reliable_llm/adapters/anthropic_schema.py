@@ -108,20 +108,21 @@ def _object(left: Schema, out: Schema) -> None:
 
 
 def _string(left: Schema, out: Schema) -> None:
-    if left.get("format") in _STRING_FORMATS:
-        out["format"] = left.pop("format")
-    elif not left.get("format"):
-        left.pop("format", None)
+    form = left.pop("format", None)
+    if form in _STRING_FORMATS:
+        out["format"] = form
+    elif form:
+        left["format"] = form
 
 
 def _array(left: Schema, out: Schema) -> None:
-    if left.get("items") is not None:
-        out["items"] = _each(left["items"])
-    left.pop("items", None)
-    if left.get("minItems") in (0, 1):
-        out["minItems"] = left.pop("minItems")
-    elif left.get("minItems") is None:
-        left.pop("minItems", None)
+    items, least = left.pop("items", None), left.pop("minItems", None)
+    if items is not None:
+        out["items"] = _each(items)
+    if least in (0, 1):
+        out["minItems"] = least
+    elif least is not None:
+        left["minItems"] = least
 
 
 _BY_TYPE: Final[Mapping[str, Callable[[Schema, Schema], None]]] = {
