@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar, cast
 
 from reliable_llm.asking import as_messages
@@ -30,7 +29,7 @@ class Conversations:
     def messages(self, call: Call) -> list[Message | dict[str, object]]:
         """Return what *call* sends. Raises `KeyError` for a history that did not come to be."""
         if phrases.shared(call.messages):
-            return self._the_shared("messages", [{"role": "user", "content": _PROMPT}])
+            return self._the_shared("messages", lambda: [{"role": "user", "content": _PROMPT}])
         sent: list[Message | dict[str, object]] = list(self._history(call))
         if call.messages is not None:
             return sent + phrases.messages(call.messages)
@@ -51,18 +50,18 @@ class Conversations:
 
     def tools(self, call: Call) -> list[Tool | HostedTool]:
         if phrases.shared(call.tools):
-            return self._the_shared("tools", [Tool(name="lookup")])
+            return self._the_shared("tools", lambda: [Tool(name="lookup")])
         return [phrases.tool(each) for each in call.tools or ()]
 
     def vendor_fields(self, call: Call) -> dict[str, dict[str, object]]:
         if phrases.shared(call.extra):
-            return self._the_shared("extra", {"openai": {"user": "someone"}})
+            return self._the_shared("extra", lambda: {"openai": {"user": "someone"}})
         given = call.extra if isinstance(call.extra, dict) else {}
         by_vendor = {name: value for name, value in given.items() if isinstance(value, dict)}
         return by_vendor if len(by_vendor) == len(given) else {"openai": given, "anthropic": given}
 
-    def _the_shared(self, name: str, fresh: T) -> T:
-        now, _ = self._shared.setdefault(name, (fresh, copy.deepcopy(fresh)))
+    def _the_shared(self, name: str, make: Callable[[], T]) -> T:
+        now, _ = self._shared.setdefault(name, (make(), make()))
         return cast("T", now)
 
     def changed(self) -> list[str]:

@@ -1,0 +1,143 @@
+"""`reliable-llm drill`: run scenario files or a built-in story, and report."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import structlog
+
+from reliable_llm.drill.load import ScenarioError, load
+from reliable_llm.drill.report import Teller
+from reliable_llm.drill.runner import Report, run_scenario
+from reliable_llm.drill.scenario import Scenario
+from reliable_llm.drill.story import DEFAULT, names, story
+
+if TYPE_CHECKING:
+    from reliable_llm.config import Settings
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run what the command line asks for and return its exit status."""
+    return drill(
+        args.files, as_json=args.json, html=args.html, config=args.config, story_name=args.story, seed=args.seed
+    )
+
+
+def drill(
+    files: Sequence[str],
+    *,
+    as_json: bool = False,
+    html: str | None = None,
+    config: str | None = None,
+    story_name: str | None = None,
+    seed: int = 0,
+    out: TextIO | None = None,
+) -> int:
+    """Return 0 when every scenario holds, 1 when one does not; raise `ConfigurationError` for what must change first.
+
+    *files* are scenario files; without one the story is told. *config* is a TOML file with the set-up to rehearse.
+    """
+    _quiet_logs()
+    out = out or sys.stdout
+    scenarios = [scenario for name in files for scenario in load(Path(name))] if files else [_story(story_name)]
+    settings = _settings(config)
+    if as_json:
+        reports = [_as_line(run_scenario(each, seed=seed, settings=settings), out) for each in scenarios]
+    elif len(scenarios) == 1:
+        reports = [_told(scenarios[0], seed, settings, out)]
+    else:
+        reports = [_summed_up(run_scenario(each, seed=seed, settings=settings), out) for each in scenarios]
+        _totals(reports, out)
+    if html:
+        _write_page(reports, Path(html))
+    return 0 if all(report.passed for report in reports) else 1
+
+
+def _quiet_logs() -> None:
+    # Here the command line is the application: the report says it all, and --json owns the standard output.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
+def _settings(config: str | None) -> Settings | None:
+    if config is None:
+        return None
+    from reliable_llm.config import load as load_settings
+
+    return load_settings(config)
+
+
+def _story(name: str | None) -> Scenario:
+    return story(name or DEFAULT)
+
+
+def _as_line(report: Report, out: TextIO) -> Report:
+    print(json.dumps(report.as_json(), ensure_ascii=False, default=str), file=out)
+    return report
+
+
+def _told(scenario: Scenario, seed: int, settings: Settings | None, out: TextIO) -> Report:
+    """Tell one scenario as it goes."""
+    from reliable_llm.drill.html import picture_of
+
+    keys = {f"{p.name}#{n + 1}": key for p in scenario.setup.providers for n, key in enumerate(p.keys)}
+    teller = Teller(out, keys)
+    teller.line(scenario.title or scenario.id, "bold")
+    if scenario.note:
+        teller.line(scenario.note)
+    teller.line()
+    report = run_scenario(scenario, seed=seed, settings=settings, tell=teller.tell)
+    teller.line()
+    if not report.unsupported:
+        teller.table(picture_of(report).calls)
+        teller.line()
+    _verdict(report, teller)
+    if scenario.area == "story":
+        teller.line(f"More stories: reliable-llm drill --story {'|'.join(names()[1:])}", "dim")
+    return report
+
+
+def _verdict(report: Report, teller: Teller) -> None:
+    for said, notes in (
+        ("unsupported", report.unsupported),
+        ("differs", report.mismatches),
+        ("unchecked", report.unchecked),
+    ):
+        for note in notes:
+            teller.line(f"{said}: {note}", "bad")
+    if report.passed:
+        requests = sum(moment.what == "sent" for moment in report.moments)
+        end = max((moment.at for moment in report.moments), default=0.0)
+        teller.line(f"As expected. {end:.0f} s of outage, {requests} requests, no network.", "good")
+
+
+def _summed_up(report: Report, out: TextIO) -> Report:
+    teller = Teller(out)
+    state, style = (
+        ("unsupported", "warn") if report.unsupported else ("holds", "good") if report.passed else ("FAILS", "bad")
+    )
+    teller.line(f"{teller.styled(f'{state:<11}', style)} {report.scenario.id}  {report.scenario.title}")
+    for note in [*report.unsupported, *report.mismatches, *report.unchecked]:
+        teller.line(f"            {note}")
+    return report
+
+
+def _totals(reports: Sequence[Report], out: TextIO) -> None:
+    passed, unsupported = sum(r.passed for r in reports), sum(bool(r.unsupported) for r in reports)
+    failed = len(reports) - passed - unsupported
+    Teller(out).line(f"{passed} of {len(reports)} hold, {unsupported} unsupported, {failed} fail")
+
+
+def _write_page(reports: Sequence[Report], path: Path) -> None:
+    from reliable_llm.drill.html import page
+
+    title = reports[0].scenario.title if len(reports) == 1 else f"{len(reports)} drills"
+    try:
+        path.write_text(page(reports, title), encoding="utf-8")
+    except OSError as exc:
+        raise ScenarioError(f"{path}: cannot be written ({exc.strerror}); choose another place") from exc
