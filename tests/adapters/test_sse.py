@@ -1,0 +1,91 @@
+"""Server-sent events out of bytes."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reliable_llm.adapters.sse import OversizedEventError, ServerEvent, SSEDecoder, event_batches
+
+SAMPLE = (
+    b': comment\r\n\r\nevent: a\ndata: {"x":1}\n\ndata:first\ndata: second\n\n'
+    b"id: 7\nretry: 5\ndata: \xe2\x82\xac\r\n\r\ndata\n\nevent: b\r\rdata: last\r\rdata: [DONE]\n\n"
+)
+EVENTS = [
+    ServerEvent("a", b'{"x":1}'),
+    ServerEvent("", b"first\nsecond"),
+    ServerEvent("", "€".encode()),
+    ServerEvent("", b""),
+    ServerEvent("", b"last"),
+    ServerEvent("", b"[DONE]"),
+]
+
+
+def decoded(*chunks: bytes) -> list[ServerEvent]:
+    decoder = SSEDecoder()
+    return [event for chunk in chunks for event in decoder.feed(chunk)] + decoder.flush()
+
+
+def test_a_stream_with_every_kind_of_line_end_gives_its_events() -> None:
+    assert decoded(SAMPLE) == EVENTS
+
+
+@given(st.lists(st.integers(0, len(SAMPLE)), max_size=20))
+def test_where_the_network_splits_the_bytes_changes_nothing(cuts: list[int]) -> None:
+    places = [0, *sorted(cuts), len(SAMPLE)]
+    chunks = [SAMPLE[start:end] for start, end in itertools.pairwise(places)]
+    assert decoded(*chunks) == EVENTS
+
+
+@given(st.binary(max_size=300), st.integers(0, 300))
+def test_no_bytes_at_all_break_the_decoder(data: bytes, cut: int) -> None:
+    assert decoded(data[:cut], data[cut:]) == decoded(data)
+
+
+def test_the_last_word_counts_without_its_newline() -> None:
+    assert decoded(b"data: 1\n\n", b"data: [DONE]") == [ServerEvent("", b"1"), ServerEvent("", b"[DONE]")]
+
+
+def test_an_event_whose_line_ended_counts_without_its_empty_line() -> None:
+    assert decoded(b"data: 1\n") == [ServerEvent("", b"1")]
+
+
+def test_a_line_cut_in_the_middle_is_no_event() -> None:
+    assert decoded(b'data: 1\n\ndata: {"a":') == [ServerEvent("", b"1")]
+
+
+def test_the_name_of_one_event_does_not_stick_to_the_next() -> None:
+    assert decoded(b"event: x\n\ndata: 1\n\n") == [ServerEvent("", b"1")]
+
+
+@pytest.mark.parametrize("chunk", [b"x" * 8, b"data: 1\n"])
+def test_what_never_ends_is_refused_at_the_limit(chunk: bytes) -> None:
+    decoder = SSEDecoder(limit=64)
+    with pytest.raises(OversizedEventError):
+        deque(map(decoder.feed, [chunk] * 100), maxlen=0)
+
+
+def test_many_small_events_are_not_counted_together() -> None:
+    decoder = SSEDecoder(limit=64)
+    assert sum(len(decoder.feed(b"data: 1234567890\n\n")) for _ in range(50)) == 50
+
+
+async def batches_of(*pieces: bytes) -> list[list[ServerEvent]]:
+    async def body():  # type: ignore[no-untyped-def]
+        for piece in pieces:
+            yield piece
+
+    return [batch async for batch in event_batches(httpx2.Response(200, content=body()))]
+
+
+async def test_a_comment_is_a_sign_of_life_without_an_event() -> None:
+    assert await batches_of(b": ping\n\n", b"data: 1\n\n") == [[], [ServerEvent("", b"1")]]
+
+
+async def test_what_the_end_of_the_body_completes_is_not_lost() -> None:
+    assert await batches_of(b"data: [DONE]") == [[], [ServerEvent("", b"[DONE]")]]
