@@ -7,14 +7,12 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-import anyio
-
 from reliable_llm.adapters.anthropic_assembly import StreamAssembly
 from reliable_llm.adapters.anthropic_blocks import VENDOR
 from reliable_llm.adapters.anthropic_reply import AnthropicRaw, empty, malformed
 from reliable_llm.adapters.base import AdapterSettings, Prepared
 from reliable_llm.adapters.failures import error_from_body, error_from_exception
-from reliable_llm.adapters.http import CLOSE_TIMEOUT, DRAIN_TIMEOUT
+from reliable_llm.adapters.http import close_response, drain
 from reliable_llm.adapters.sse import ServerEvent, SSEDecoder
 from reliable_llm.errors import ConnectionFailedError, Kind, ReliableLLMError, StreamInterruptedError
 from reliable_llm.types import AdapterReply, Alive, Json, StreamEvent, Text
@@ -124,24 +122,12 @@ class AnthropicStream:
         )
 
     async def aclose(self) -> None:
-        """Leave the response, whatever the caller's cancellation, within `CLOSE_TIMEOUT` seconds.
-
-        After the terminal event the end of the body is waited for, up to `DRAIN_TIMEOUT` seconds: only then can the
-        connection be used again.
-        """
-        with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_TIMEOUT):
-            try:
-                if self._assembly.finished:
-                    await self._drain()
-                await self._chunks.aclose()
-                await self._response.aclose()
-            except Exception:  # noqa: BLE001, S110 - the answer, or its failure, is already known
-                pass
-
-    async def _drain(self) -> None:
-        with anyio.move_on_after(DRAIN_TIMEOUT):
-            async for _ in self._chunks:
-                pass
+        """Leave the response. After the terminal event read on to the end first: then its connection is free again."""
+        try:
+            if self._assembly.finished:
+                await drain(self._chunks)
+        finally:
+            await close_response(self._response, None if self._response.is_closed else self._chunks)
 
     # ------------------------------------------------------------ receiving
 
