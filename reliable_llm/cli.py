@@ -62,6 +62,7 @@ def _add_chat(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("prompt", help="what to ask; - reads it from standard input")
     parser.add_argument("--system", metavar="TEXT", help="the system prompt")
     parser.add_argument("--deadline", metavar="SECONDS", type=float, help="give up after this long, retries included")
+    parser.add_argument("--stream", action="store_true", help="print the answer as it comes")
     parser.add_argument("-v", "--verbose", action="store_true", help="log every attempt to standard error")
     _add_source(parser)
     parser.set_defaults(run=_chat)
@@ -109,15 +110,27 @@ def _chat(args: argparse.Namespace) -> int:
     if not prompt.strip():
         raise ConfigurationError("the prompt is empty: write one, or pipe it in and give - for it")
     _log_to_stderr(verbose=args.verbose)
-    reply = asyncio.run(_ask(_coordinator(args), prompt, args))
-    print(reply.text)
+    ask = _stream if args.stream else _ask
+    reply = asyncio.run(ask(_coordinator(args), prompt, args))
     print(_footnote(reply), file=sys.stderr)
     return 0
 
 
 async def _ask(chat: FailoverChat, prompt: str, args: argparse.Namespace) -> ChatReply:
     async with chat:
-        return await chat(prompt, system=args.system, deadline=args.deadline)
+        reply = await chat(prompt, system=args.system, deadline=args.deadline)
+    print(reply.text)
+    return reply
+
+
+async def _stream(chat: FailoverChat, prompt: str, args: argparse.Namespace) -> ChatReply:
+    async with chat, chat.stream(prompt, system=args.system, deadline=args.deadline) as stream:
+        try:
+            async for text in stream.text_stream:
+                print(text, end="", flush=True)
+        finally:
+            print()
+        return await stream.reply()
 
 
 def _status(args: argparse.Namespace) -> int:

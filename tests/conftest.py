@@ -19,10 +19,12 @@ OWN_VARIABLES = ("OPENAI_", "ANTHROPIC_", "RELIABLE_LLM_")
 
 
 @pytest.fixture(autouse=True)
-def _no_keys_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test may reach a vendor with the key of whoever runs it."""
+def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test may reach a vendor with the key of whoever runs it; and a child process may keep what it compiled."""
     for name in [name for name in os.environ if name.startswith(OWN_VARIABLES)]:
         monkeypatch.delenv(name)
+    # Compiling a vendor's SDK takes seconds: once is enough.
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
 
 
 class Llmock:

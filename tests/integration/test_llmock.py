@@ -158,6 +158,15 @@ def test_the_command_line_answers_through_each_vendor(vendors: Llmock, model: st
     assert run.stderr.startswith(f"answered by {model}")
 
 
+@pytest.mark.parametrize("model", ["openai/gpt-5.1", "anthropic/claude-sonnet-4-5"])
+def test_the_command_line_streams_through_each_vendor(vendors: Llmock, model: str) -> None:
+    vendors.add("reply", text="The Rhine, of course.")
+
+    run = command("chat", "Name a river.", "--model", model, "--stream")
+
+    assert (run.returncode, run.stdout) == (0, "The Rhine, of course.\n")
+
+
 def test_the_command_line_answers_from_the_fallback_and_tells_what_was_tried(vendors: Llmock) -> None:
     vendors.add("fail", status=401, times=None, provider="openai")
 

@@ -8,6 +8,7 @@ import reliable_llm
 from reliable_llm import (
     ChatReply,
     ChatRequest,
+    ChatStream,
     FailoverChat,
     Message,
     Provider,
@@ -16,6 +17,7 @@ from reliable_llm import (
     ReliableLLMError,
     RetryPolicy,
     ServedBy,
+    TextDelta,
     Timeouts,
     Usage,
 )
@@ -45,6 +47,15 @@ async def call(chat: FailoverChat) -> None:
     assert_type(reply.usage, Usage | None)
     await chat([Message("user", "hi")])
     await chat(ChatRequest(messages=(Message("user", "hi"),)))
+
+
+async def stream(chat: FailoverChat) -> None:
+    async with chat.stream("Tell me a story.", on_interrupt="restart") as stream:
+        assert_type(stream, ChatStream)
+        async for event in stream:
+            if isinstance(event, TextDelta):
+                assert_type(event.text, str)
+        assert_type(await stream.reply(), ChatReply)
 
 
 async def fail(chat: FailoverChat) -> float | None:
