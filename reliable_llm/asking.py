@@ -85,7 +85,7 @@ def _from_dicts(prompt: Sequence[object]) -> tuple[Message, ...]:
 
 
 def _check(messages: tuple[Message, ...], max_tokens: object, reasoning: str | None) -> None:
-    if not any(message.role != "system" for message in messages):
+    if all(message.role == "system" for message in messages):
         raise InvalidRequestError("messages are empty: at least one user message is needed")
     if max_tokens is not None and (isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1):
         raise InvalidRequestError(f"max_tokens must be a whole number from 1, got {max_tokens!r}")

@@ -52,7 +52,7 @@ class Driver:
         self._providers = providers
         self._adapters: dict[str, Adapter] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._warm: set[str] = set()
+        self._unlimited: set[str] = set()
         self._places: dict[str, asyncio.Semaphore] = {}
         self._log = EventLog()
         self._listeners: tuple[Listener, ...] = tuple(listeners)
@@ -89,8 +89,10 @@ class Driver:
         """Make one attempt and report it; return the reply, or None where the call goes on."""
         clock = self.clock
         prepared = self.prepared(call, action, request, cache)
-        leave = None if prepared is None else await self.enter(call, action)
-        if prepared is None or leave is None:
+        if prepared is None:
+            return None
+        leave = nothing if self._is_ready(action.stop.provider) else await self.enter(call, action)
+        if leave is None:
             return None
         started = clock.monotonic()
         try:
@@ -155,13 +157,11 @@ class Driver:
         Both wait within the deadline and outside the attempt's timeout: neither is the vendor's fault. Return what to
         call on leaving; None where the deadline came first and the call is over.
         """
-        provider = action.stop.provider
-        limit = self._providers[provider].max_concurrency
-        if limit is None and provider in self._warm and self._loop is asyncio.get_running_loop():
+        if self._is_ready(action.stop.provider):
             return nothing
         try:
             async with asyncio.timeout(None if action.until is None else action.until - self.clock.monotonic()):
-                return await self._place(provider, limit)
+                return await self._place(action.stop.provider)
         except TimeoutError:
             error = DeadlineExceededError("the deadline passed while the call waited for its turn (max_concurrency)")
             error.where = "local_queue"
@@ -171,14 +171,18 @@ class Driver:
             call.withdrawn(action)
             raise
 
-    async def _place(self, provider: str, limit: int | None) -> Callable[[], None]:
+    def _is_ready(self, provider: str) -> bool:
+        """Tell whether an attempt need not wait for anything: the SDK is loaded, and there is no limit."""
+        return provider in self._unlimited and self._loop is asyncio.get_running_loop()
+
+    async def _place(self, provider: str) -> Callable[[], None]:
+        limit = self._providers[provider].max_concurrency
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
-            self._loop, self._warm, self._places = loop, set(), {}
-        if provider not in self._warm:
-            await self.adapter(provider).warmup()
-            self._warm.add(provider)
+            self._loop, self._unlimited, self._places = loop, set(), {}
+        await self.adapter(provider).warmup()
         if limit is None:
+            self._unlimited.add(provider)
             return nothing
         places = self._places.setdefault(provider, asyncio.Semaphore(limit))
         await places.acquire()

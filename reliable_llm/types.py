@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from reliable_llm.errors import Kind
@@ -43,8 +43,7 @@ class Candidate:
         return f"{self.provider}/{self.model}"
 
 
-@dataclass(frozen=True, slots=True)
-class ServedBy:
+class ServedBy(NamedTuple):
     """Who answered. `str()` gives `openai/gpt-5.1`."""
 
     provider: str
@@ -123,7 +122,9 @@ class ToolCall:
         except ValueError:
             value = None
         if not isinstance(value, dict):
-            raise ValueError(f"arguments of tool call {self.name!r} are not a JSON object; see .arguments for the raw text")
+            raise ValueError(
+                f"arguments of tool call {self.name!r} are not a JSON object; see .arguments for the raw text"
+            )
         return value
 
     def __repr__(self) -> str:
@@ -321,8 +322,7 @@ def _sum(left: int | None, right: int | None) -> int | None:
     return right if left is None else left if right is None else left + right
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class Attempt(NamedTuple):
     """One request on the wire and what came of it. `kind` is None for the one that answered.
 
     `started` counts from the start of the call, `waited` is what was slept before it.
@@ -389,7 +389,7 @@ class AdapterReply:
     status: int = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False)
 class ChatReply:
     """The answer and what it took.
 
@@ -459,7 +459,9 @@ class ChatReply:
         return total
 
     def __repr__(self) -> str:
-        return f"ChatReply({self.served_by}, {self.finish_reason}, {len(self.text)} chars, {len(self.attempts)} attempts)"
+        return (
+            f"ChatReply({self.served_by}, {self.finish_reason}, {len(self.text)} chars, {len(self.attempts)} attempts)"
+        )
 
 
 # ---------------------------------------------------------------- stream events

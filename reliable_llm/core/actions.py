@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from reliable_llm.core.memory import Permit
 from reliable_llm.core.route import Stop
 from reliable_llm.errors import ReliableLLMError
 
 
-@dataclass(frozen=True, slots=True)
-class StartAttempt:
+class StartAttempt(NamedTuple):
     """Send the request to `stop` with the key at `key_place`.
 
     `until` is when it has to end for the deadline's sake, None without one; `reserved` tells that this is before the
@@ -28,15 +26,13 @@ class StartAttempt:
     without: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Sleep:
+class Sleep(NamedTuple):
     """Wait `seconds`, then ask again."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Raise:
+class Raise(NamedTuple):
     """The call has failed with `error`."""
 
     error: ReliableLLMError

@@ -217,7 +217,8 @@ class FailoverCall:
         self, action: StartAttempt, now: float, started: float, *, usage: Usage | None, request_id: str | None
     ) -> None:
         """Record that this attempt answered."""
-        self._ledger.events.extend(remember_success(action.stop, action.permit))
+        if action.permit.probe:
+            self._ledger.events.extend(remember_success(action.stop, action.permit))
         self._ledger.answered(action, now, started, usage, request_id)
 
     def failed(

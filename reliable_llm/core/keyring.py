@@ -67,9 +67,17 @@ class KeyRing:
         """Return a permit for the next ready key that is not in *skip*, or None."""
         if not self.labels:
             return None
+        turn = next(self._counter)
+        place = turn % len(self.labels)
+        gate = self._gates[place]
+        if gate.until is None and (place, model) not in self._model_gates and place not in skip:
+            return KeyPermit(place, gate.permit, _NO_GATE)
+        return self._pick_from(turn, now, model, skip)
+
+    def _pick_from(self, turn: int, now: float, model: str, skip: Container[int]) -> KeyPermit | None:
+        """Return a permit for the first ready key at or after the place whose *turn* it is."""
         lane = self._lane(model)
         lane.wake(now)
-        turn = next(self._counter)
         index = self._next_ready(lane, now, model, turn % len(self.labels), skip)
         if index is None:
             return None

@@ -18,8 +18,7 @@ A probe that fails for a reason which says nothing about the rest (a timeout, a 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from reliable_llm import events
 from reliable_llm.core.keyring import KeyPermit
@@ -51,8 +50,7 @@ _NOT_THE_CANDIDATE: Final = TRANSIENT | {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Permit:
+class Permit(NamedTuple):
     """The right to one attempt: with a key, and on a candidate."""
 
     key: KeyPermit

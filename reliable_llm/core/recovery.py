@@ -44,12 +44,16 @@ class GatePermit(NamedTuple):
 
 
 class Gate:
-    """One gate. All methods are synchronous; on one event loop nothing comes between."""
+    """One gate. All methods are synchronous; on one event loop nothing comes between.
 
-    __slots__ = ("_needs_probe", "_probing", "fault", "generation", "until")
+    `until` None means open, and then `permit` is what every attempt of this generation holds.
+    """
+
+    __slots__ = ("_needs_probe", "_probing", "fault", "generation", "permit", "until")
 
     def __init__(self) -> None:
         self.generation = 0
+        self.permit = GatePermit(0, probe=False)
         self.until: float | None = None
         self.fault: Fault | None = None
         self._needs_probe = False
@@ -69,7 +73,7 @@ class Gate:
             else:
                 self._probing = True
                 return GatePermit(self.generation, probe=True)
-        return GatePermit(self.generation, probe=False)
+        return self.permit
 
     def opens_at(self, now: float) -> float | None:
         """Return when the gate admits again; `now` if it does, None while a probe is out."""
@@ -103,7 +107,7 @@ class Gate:
 
     def open(self) -> None:
         """Admit everybody, from now on."""
-        self.generation += 1
+        self._next_generation()
         self.until = None
         self.fault = None
         self._probing = False
@@ -112,8 +116,12 @@ class Gate:
         """Block whatever the permits say: an operator, or another process, knows."""
         self._set(until, fault, needs_probe=probe)
 
-    def _set(self, until: float, fault: Fault, *, needs_probe: bool) -> None:
+    def _next_generation(self) -> None:
         self.generation += 1
+        self.permit = GatePermit(self.generation, probe=False)
+
+    def _set(self, until: float, fault: Fault, *, needs_probe: bool) -> None:
+        self._next_generation()
         self.until = until
         self.fault = fault
         self._needs_probe = needs_probe

@@ -7,7 +7,6 @@ provider of the second, and so on. An explicit route replaces it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from reliable_llm.core.health import ProviderHealth
@@ -28,23 +27,27 @@ from reliable_llm.types import (
 EMULATED: Final = frozenset({"structured_output", "reasoning_history", "streaming"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stop:
-    """One candidate on the route, with what is known about it."""
+    """One candidate on the route, with what is known about it. Made once, and shared by all calls."""
 
-    candidate: Candidate
-    health: ProviderHealth
-    model_id: str
-    vendor: str
-    capabilities: Capabilities = field(default_factory=Capabilities)
+    __slots__ = ("candidate", "capabilities", "health", "model", "model_id", "provider", "vendor")
 
-    @property
-    def provider(self) -> str:
-        return self.candidate.provider
-
-    @property
-    def model(self) -> str:
-        return self.candidate.model
+    def __init__(
+        self,
+        *,
+        candidate: Candidate,
+        health: ProviderHealth,
+        model_id: str,
+        vendor: str,
+        capabilities: Capabilities | None = None,
+    ) -> None:
+        self.candidate = candidate
+        self.provider = candidate.provider
+        self.model = candidate.model
+        self.health = health
+        self.model_id = model_id
+        self.vendor = vendor
+        self.capabilities = capabilities or Capabilities()
 
 
 def computed_order(models_by_provider: Mapping[str, Iterable[str]]) -> tuple[Candidate, ...]:
