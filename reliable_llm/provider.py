@@ -19,8 +19,12 @@ if TYPE_CHECKING:
     from reliable_llm.adapters.base import Adapter
     from reliable_llm.clock import Clock
     from reliable_llm.core.classify import Rule
+    from reliable_llm.vendors import VendorPreset
 
 Api = Literal["chat", "responses", "messages"]
+
+# The variables that the vendors' own SDKs read a base URL from.
+_BASE_URL_ENV: Final = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}
 
 # The vendors' own default is 1,000 connections with 100 kept alive; we keep all of them alive (see adapters/http.py).
 POOL_LIMIT: Final = 1000
@@ -168,10 +172,9 @@ def _build(
     max_concurrency: int | None,
     pool_limit: int,
 ) -> Provider:
-    from reliable_llm import vendors
-
     _name(name)
-    known = vendors.resolve(protocol, vendor=vendor, base_url=base_url, provider=name)
+    base_url = base_url or os.environ.get(_BASE_URL_ENV[protocol]) if vendor is None else base_url
+    known = _vendor(protocol, name, vendor, base_url)
     by_model = _models(name, models)
     if api not in ("chat", "responses", "messages"):
         raise ConfigurationError(f"api of provider {name!r} must be 'chat' or 'responses', got {api!r}")
@@ -183,8 +186,8 @@ def _build(
         vendor=known.name,
         api=api,
         models=by_model,
-        keys=_keys(name, keys, known.key_env, needed=known.needs_key),
-        base_url=_url(name, base_url or os.environ.get(known.base_url_env or "") or known.base_url),
+        keys=_keys(name, keys, known.key_variable, needed=known.needs_key),
+        base_url=_url(name, base_url or known.base_url),
         headers=dict(headers or {}),
         timeouts=timeouts or Timeouts(),
         http_client=http_client,
@@ -194,6 +197,18 @@ def _build(
         max_concurrency=_concurrency(name, max_concurrency),
         pool_limit=pool_limit,
     )
+
+
+def _vendor(protocol: Literal["openai", "anthropic"], provider: str, name: str | None, url: str | None) -> VendorPreset:
+    from reliable_llm.vendors import VENDORS, VendorPreset, vendor_from_base_url
+
+    chosen = name or (protocol if url is None else vendor_from_base_url(url))
+    if chosen == "unknown":
+        return VendorPreset(name=chosen, key_variable=VENDORS[protocol].key_variable)
+    if chosen not in VENDORS:
+        known = ", ".join(sorted(VENDORS))
+        raise ConfigurationError(f"vendor of provider {provider!r} must be 'unknown' or one of {known}, got {chosen!r}")
+    return VENDORS[chosen]
 
 
 def _name(name: object) -> str:
