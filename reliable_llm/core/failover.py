@@ -188,7 +188,9 @@ class FailoverCall:
             self._pass_by(visit, now, back)
             return None
         wait = max(back, visit.again) - now
-        longest = self._retry.patience if self._another_is_ready(now) else self._retry.cap
+        longest = self._retry.cap
+        if self._another_is_ready(now):
+            longest = self._retry.patience if visit.is_rate_limited else -1.0
         if wait > longest or not self._fits(now, wait):
             self._pass_by(visit, now, back)
             return None

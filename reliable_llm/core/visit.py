@@ -7,7 +7,7 @@ from typing import Final
 from reliable_llm.core.memory import Permit
 from reliable_llm.core.recovery import FOREVER, Fault
 from reliable_llm.core.route import Stop
-from reliable_llm.errors import ReliableLLMError
+from reliable_llm.errors import Kind, ReliableLLMError
 
 NO_FEATURES: Final[frozenset[str]] = frozenset()
 
@@ -95,6 +95,12 @@ class Visit:
         shut = None if gate is None else gate.opens_at(now)
         known = [at for at in times if at is not None]
         return max(min(known, default=0.0), self.shut_until, 0.0 if shut is None or shut == FOREVER else shut)
+
+    @property
+    def is_rate_limited(self) -> bool:
+        """Tell whether it is a rate limit that this candidate rests for."""
+        fault = self.stored_fault()
+        return bool(self.resting) or self.shut_until > 0 or (fault is not None and fault.kind is Kind.RATE_LIMITED)
 
     def stored_fault(self) -> Fault | None:
         """Return why the candidate rests, where other calls have found out."""
