@@ -115,7 +115,9 @@ def _put_tools(body: Body, request: ChatRequest, plan: OutputPlan, vendor: str) 
 
 def _tool(tool: Tool | HostedTool, vendor: str) -> Wire:
     if isinstance(tool, HostedTool):
-        raise unsupported("hosted_tool", f"chat completions have no hosted tools of {tool.vendor!r}")
+        if tool.vendor != vendor:
+            raise unsupported("hosted_tool", f"{vendor} does not run hosted tools of {tool.vendor!r}")
+        return dict(tool.spec)
     function: Wire = {"name": tool.name, "parameters": tool.parameters}
     if tool.description:
         function["description"] = tool.description
