@@ -43,7 +43,7 @@ class Reader:
     def __init__(self, settings: AdapterSettings) -> None:
         self._settings = settings
 
-    def failure(self, failure: Exception, *, output_started: bool = False) -> ReliableLLMError:
+    def failure(self, failure: Exception) -> ReliableLLMError:
         """Return the taxonomy's error for an exception."""
         return error_from_exception(
             failure,
@@ -51,7 +51,6 @@ class Reader:
             sdk=VENDOR,
             rules=self._settings.rules,
             wall=self._settings.clock.time(),
-            output_started=output_started,
         )
 
     def refusal(self, body: object, response: httpx2.Response, *, status: int | None) -> ReliableLLMError:
@@ -192,6 +191,8 @@ class AnthropicStream:
         return error
 
     def _fail(self, error: ReliableLLMError) -> None:
+        if isinstance(error, StreamInterruptedError):  # an error frame that says no more than that
+            error = ConnectionFailedError("the vendor broke the stream off")
         error.request_id = error.request_id or self.request_id
         error.usage = error.usage or self._assembly.usage
         self._failure = self._interrupted(error) if self._assembly.output else error
