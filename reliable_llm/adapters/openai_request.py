@@ -35,10 +35,14 @@ class Body:
             self.fields[wire] = value
 
     def put_max_tokens(self, value: int | None, *spellings: str) -> None:
-        """Set the output limit under the first spelling that was not refused."""
-        refused = [wire for wire in spellings if f"parameter:{wire}" in self.without]
-        free = [wire for wire in spellings if wire not in refused]
-        self.put("max_tokens", free[0] if free else spellings[0], value)
+        """Set the output limit under the first of *spellings* that was not refused."""
+        if value is None:
+            return
+        wire = next((wire for wire in spellings if f"parameter:{wire}" not in self.without), None)
+        if wire is None:
+            self.dropped.append("max_tokens")
+        else:
+            self.fields[wire] = value
 
     def merge(self, request: ChatRequest, candidate: Candidate, vendor: str, overrides: Json) -> None:
         """Add the caller's own fields: for the vendor, for the provider, then for this candidate (None removes)."""

@@ -249,7 +249,7 @@ class OpenAIStream:
 
 
 def _malformed(cause: ValueError) -> MalformedResponseError:
-    error = MalformedResponseError("an event of the stream is not JSON")
+    error = MalformedResponseError("the stream holds what is no event")
     error.__cause__ = cause
     return error
 
