@@ -39,7 +39,6 @@ from reliable_llm.policy import RecoveryPolicy, RetryPolicy, Timeouts
 from reliable_llm.provider import Provider
 from reliable_llm.tomlfile import Node, nearest, read, refuse
 from reliable_llm.types import Candidate, Capabilities
-from reliable_llm.vendors import VENDORS
 
 MODELS_VARIABLE: Final = "RELIABLE_LLM_MODELS"
 KINDS: Final = ("openai", "anthropic")
@@ -155,7 +154,7 @@ def _provider(node: Node, timeouts: Timeouts, environ: Mapping[str, str]) -> Pro
     except ConfigurationError as error:
         node.refuse(str(error))
     if not provider.keys:
-        node.refuse(f"has no key: set {VENDORS[provider.vendor].key_env}, or add keys_env = [...]")
+        node.refuse("has no key: add keys_env = [...], or set the variable that this vendor's own tools read")
     return provider
 
 

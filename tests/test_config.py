@@ -273,7 +273,7 @@ def test_a_byte_order_mark_is_forgiven(file: Path) -> None:
         ("[[providers]]", "[[provider]]", "unknown key 'provider': did you mean 'providers'?"),
         ('"openai"', '"opnai"', "providers[0].kind: unknown kind 'opnai': did you mean 'openai'?"),
         ('"openai"', "5", "providers[0].kind: must be a string, got a number"),
-        ('keys = ["sk-a"]', "", "providers[0]: has no key: set OPENAI_API_KEY, or add keys_env"),
+        ('keys = ["sk-a"]', "", "providers[0]: has no key: add keys_env"),
         ('["gpt-5.1"]', '"gpt-5.1"', "providers[0].models: must be a list, got a string"),
         ('["gpt-5.1"]', "[]", "providers[0].models: is empty"),
         ('["gpt-5.1"]', "[1]", "providers[0].models[0]: must be a string, got a number"),
