@@ -87,6 +87,8 @@ def _add_source(parser: argparse.ArgumentParser) -> None:
 def _add_explain(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="one failure a line, as JSON; - reads standard input")
     parser.add_argument("--json", action="store_true", help="print one JSON object a failure")
+    parser.add_argument("--status", metavar="N", type=int, help="the HTTP status that came with a bare body")
+    parser.add_argument("--vendor", metavar="NAME", help="whose failure a bare body is, such as openai or groq")
     parser.set_defaults(run=_explain)
 
 
@@ -141,7 +143,7 @@ def _status(args: argparse.Namespace) -> int:
 def _explain(args: argparse.Namespace) -> int:
     from reliable_llm import explain
 
-    return explain.run(args)
+    return explain.run(args.file, as_json=args.json, status=args.status, vendor=args.vendor)
 
 
 def _drill(args: argparse.Namespace) -> int:
