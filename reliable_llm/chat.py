@@ -18,7 +18,7 @@ from reliable_llm.core.recovery import FOREVER, Fault
 from reliable_llm.core.route import Stop, chain_from, checked_route, computed_order
 from reliable_llm.driver import Driver
 from reliable_llm.errors import ClosedError, ConfigurationError, Kind, ReliableLLMError
-from reliable_llm.policy import RecoveryPolicy, RetryPolicy
+from reliable_llm.policy import BudgetPolicy, RecoveryPolicy, RetryPolicy
 from reliable_llm.status import Status, provider_status
 from reliable_llm.stream import ChatStream, OnInterrupt
 from reliable_llm.types import (
@@ -56,6 +56,7 @@ class FailoverChat:
         fallbacks: Mapping[str, Sequence[str]] | None = None,
         retry: RetryPolicy | None = None,
         recovery: RecoveryPolicy | None = None,
+        budget: BudgetPolicy | None = None,
         clock: Clock | None = None,
         listeners: Iterable[Listener] = (),
     ) -> None:
@@ -63,7 +64,11 @@ class FailoverChat:
         self._retry = retry or RetryPolicy()
         self._fallbacks = dict(fallbacks or {})
         self._driver = Driver(
-            self._providers, clock=clock or SystemClock(), recovery=recovery or RecoveryPolicy(), listeners=listeners
+            self._providers,
+            clock=clock or SystemClock(),
+            recovery=recovery or RecoveryPolicy(),
+            budget=budget,
+            listeners=listeners,
         )
         self._health = {
             name: ProviderHealth(name, [key.label for key in p.keys]) for name, p in self._providers.items()

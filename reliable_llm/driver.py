@@ -14,6 +14,7 @@ from reliable_llm import events
 from reliable_llm.adapters.base import Adapter, Prepared, Target
 from reliable_llm.clock import Clock
 from reliable_llm.core.actions import Raise, Sleep, StartAttempt
+from reliable_llm.core.budget import RetryBudget
 from reliable_llm.core.failover import FailoverCall
 from reliable_llm.core.route import Stop, needs_of
 from reliable_llm.credentials import Credential
@@ -25,7 +26,7 @@ from reliable_llm.errors import (
     ReliableLLMError,
     UnsupportedFeatureError,
 )
-from reliable_llm.policy import RecoveryPolicy, RetryPolicy, Timeouts
+from reliable_llm.policy import BudgetPolicy, RecoveryPolicy, RetryPolicy, Timeouts
 from reliable_llm.telemetry.log import EventLog
 from reliable_llm.types import AdapterReply, ChatReply, ChatRequest, FinishReason, ServedBy
 
@@ -45,10 +46,12 @@ class Driver:
         *,
         clock: Clock,
         recovery: RecoveryPolicy,
+        budget: BudgetPolicy | None = None,
         listeners: Iterable[Listener],
     ) -> None:
         self.clock = clock
         self.recovery = recovery
+        self.budget = None if budget is None else RetryBudget(budget)
         self._providers = providers
         self._adapters: dict[str, Adapter] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -66,7 +69,13 @@ class Driver:
         clock = self.clock
         now = clock.monotonic()
         call = FailoverCall(
-            stops, now=now, retry=retry, recovery=self.recovery, needs=needs_of(request), deadline=deadline
+            stops,
+            now=now,
+            retry=retry,
+            recovery=self.recovery,
+            needs=needs_of(request),
+            deadline=deadline,
+            budget=self.budget,
         )
         prepared: PreparedRequests = {}
         while True:

@@ -27,7 +27,6 @@ from reliable_llm.errors import (
     ReliableLLMError,
     StreamInterruptedError,
 )
-from reliable_llm.replay import ReplayedStream
 from reliable_llm.types import (
     AdapterReply,
     Alive,
@@ -48,6 +47,7 @@ from reliable_llm.types import (
     ToolCallStarted,
     UsageUpdate,
 )
+from reliable_llm.whole_stream import WholeStream
 
 if TYPE_CHECKING:
     from reliable_llm.adapters.base import AdapterStream, Prepared
@@ -118,6 +118,7 @@ class ChatStream:
             recovery=driver.recovery,
             needs=needs_of(request, stream=True),
             deadline=deadline,
+            budget=driver.budget,
         )
         self._cache: dict[tuple[Stop, frozenset[str]], Prepared] = {}
         self._open: _Open | None = None
@@ -238,7 +239,7 @@ class ChatStream:
         opening = (
             adapter.stream(prepared, key, timeouts)
             if streamed
-            else ReplayedStream.of(adapter.complete(prepared, key, timeouts))
+            else WholeStream.of(adapter.complete(prepared, key, timeouts))
         )
         attempt.source = await opening.__aenter__()
         attempt.closing = opening

@@ -28,6 +28,7 @@ from typing import Final
 from reliable_llm import events
 from reliable_llm.core.actions import Action, Raise, Sleep, StartAttempt
 from reliable_llm.core.backoff import backoff_delay, spread
+from reliable_llm.core.budget import RetryBudget
 from reliable_llm.core.ledger import Ledger
 from reliable_llm.core.memory import (
     TRANSIENT,
@@ -64,10 +65,12 @@ class FailoverCall:
     """One call's way through its route. Create one per call; feed it every outcome; do what `next` says.
 
     `needs` are the features the request needs (`core.route.needs_of`). `deadline` is a time on the same clock as `now`.
+    `budget`, where there is one, is shared by all calls.
     """
 
     __slots__ = (
         "_avoid",
+        "_budget",
         "_deadline",
         "_final",
         "_index",
@@ -93,8 +96,12 @@ class FailoverCall:
         recovery: RecoveryPolicy,
         needs: frozenset[str] = NO_FEATURES,
         deadline: float | None = None,
+        budget: RetryBudget | None = None,
     ) -> None:
         self._route = route
+        self._budget = budget
+        if budget is not None:
+            budget.deposit()
         self._retry = retry
         self._recovery = recovery
         self._needs = needs
@@ -157,9 +164,12 @@ class FailoverCall:
         if visit.wake > now:
             return self._sleep(visit.wake - now)
         permit = visit.permit(now)
-        if permit is not None:
-            return self._start(visit, permit, now)
-        return self._wait_here(visit, now, chance)
+        if permit is None:
+            return self._wait_here(visit, now, chance)
+        if self._budget is not None and self._ledger.attempts and not self._budget.withdraw():
+            release(visit.stop, permit)
+            return self._raise(self._primary_error(now), now)
+        return self._start(visit, permit, now)
 
     def _start(self, visit: Visit, permit: Permit, now: float) -> StartAttempt:
         stop = visit.stop
@@ -221,6 +231,8 @@ class FailoverCall:
         """Record that this attempt answered."""
         if action.permit.probe:
             self._ledger.events.extend(remember_success(action.stop, action.permit))
+        if self._budget is not None and self._ledger.attempts:
+            self._budget.refund()
         self._ledger.answered(action, now, started, usage, request_id)
 
     def failed(
