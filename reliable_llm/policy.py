@@ -16,7 +16,7 @@ DAY: Final = 86_400.0
 def check_number(
     owner: str, name: str, value: object, *, low: float, high: float = math.inf, whole: bool = False
 ) -> None:
-    """Raise `ConfigurationError` naming *owner.name* unless *value* is a number in [low, high] (NaN and bool are none)."""
+    """Raise `ConfigurationError` naming *owner.name* unless *value* is a number in [low, high]; NaN is none."""
     wanted = f"{'a whole number' if whole else 'a number'} from {low:g}" + ("" if high == math.inf else f" to {high:g}")
     is_number = isinstance(value, int) if whole else isinstance(value, int | float)
     if not is_number or isinstance(value, bool) or not low <= value <= high or value == math.inf:  # type: ignore[operator]
