@@ -136,8 +136,7 @@ def _totals(reports: Sequence[Report], out: TextIO) -> None:
 def _write_page(reports: Sequence[Report], path: Path) -> None:
     from reliable_llm.drill.html import page
 
-    title = reports[0].scenario.title if len(reports) == 1 else f"{len(reports)} drills"
     try:
-        path.write_text(page(reports, title), encoding="utf-8")
+        path.write_text(page(reports), encoding="utf-8")
     except OSError as exc:
         raise ScenarioError(f"{path}: cannot be written ({exc.strerror}); choose another place") from exc

@@ -28,7 +28,7 @@ _LEGEND: Final = (
 )  # fmt: skip
 
 
-def page(reports: Sequence[Report], title: str = "Drill") -> str:
+def page(reports: Sequence[Report], title: str = "Drill report") -> str:
     """Return the whole page."""
     template = resources.files("reliable_llm.drill").joinpath("report.html").read_text(encoding="utf-8")
     passed = sum(report.passed for report in reports)
@@ -62,7 +62,9 @@ def picture_of(report: Report) -> Picture:
     """Return the picture of a report, with a lane for every key of its set-up."""
     providers = report.scenario.setup.providers
     keys = {f"{p.name}#{number + 1}": key for p in providers for number, key in enumerate(p.keys)}
-    return draw(report.moments, keys, (f"{p.name}/{key}" for p in providers for key in p.keys))
+    seen = report.observed.get("waited_s")
+    waited = seen if isinstance(seen, dict) else {}
+    return draw(report.moments, keys, (f"{p.name}/{key}" for p in providers for key in p.keys), waited)
 
 
 def _figure(picture: Picture) -> str:
@@ -73,13 +75,13 @@ def _figure(picture: Picture) -> str:
     ]
     axis = Axis(times, _WIDTH)
     drawn = list(_calls(picture.calls, axis))
-    top = _CALL_ROW * (_rows(packed([(axis.x(c.start), axis.x(c.end) + 10) for c in picture.calls])) + 1) + 8
+    top = _CALL_ROW * (_rows(packed([_call_span(call, axis) for call in picture.calls])) + 1) + 8
     for lane in picture.lanes:
         mine = [bar for bar in picture.bars if bar.lane == lane]
         height = _ROW * max(1, _rows(packed([_span(bar, axis) for bar in mine]))) + 8
         drawn += _lane(lane, mine, [band for band in bands if band.lane == lane], axis, top, height)
         top += height + 4
-    drawn += _ticks(axis, top)
+    drawn[:0] = _ticks(axis, top)
     size = f'viewBox="0 0 {_LABELS + _WIDTH + 40:.0f} {top + 26:.0f}"'
     svg = f'<svg {size} role="img" aria-label="timeline">{"".join(drawn)}</svg>'
     return f'<div class="scroll">{svg}</div>{_table(picture.calls)}'
@@ -96,20 +98,25 @@ def _span(bar: Bar, axis: Axis) -> tuple[float, float]:
 
 def _calls(calls: Sequence[CallLine], axis: Axis) -> Iterator[str]:
     yield f'<text class="lane" x="{_LABELS - 12}" y="14" text-anchor="end">calls</text>'
-    rows = packed([(axis.x(call.start), axis.x(call.end) + 10) for call in calls])
+    rows = packed([_call_span(call, axis) for call in calls])
     for call, row in zip(calls, rows, strict=True):
         y = 10 + _CALL_ROW * min(row, _MOST_ROWS - 1)
         start, end = _LABELS + axis.x(call.start), _LABELS + axis.x(call.end)
         tip = _tip(_call_words(call))
         kind = "ok" if call.ok else "bad"
         yield f'<g class="call {kind}" {tip}><line x1="{start:.1f}" x2="{end:.1f}" y1="{y}" y2="{y}"/>'
-        yield f'<circle class="from" cx="{start:.1f}" cy="{y}" r="2.5"/><circle cx="{end:.1f}" cy="{y}" r="4"/></g>'
+        yield f'<circle class="from" cx="{start:.1f}" cy="{y}" r="2.5"/><circle cx="{end:.1f}" cy="{y}" r="4"/>'
+        yield f'<text x="{end + 7:.1f}" y="{y + 3.5:.1f}">{_text(call.name)}</text></g>'
+
+
+def _call_span(call: CallLine, axis: Axis) -> tuple[float, float]:
+    return axis.x(call.start), axis.x(call.end) + 16 + 6.5 * len(call.name)
 
 
 def _call_words(call: CallLine) -> list[str]:
     outcome = f"answered by {call.by}" if call.ok else f"raised {call.kind}"
     took = f"asked at {_time(call.start)}, {outcome} after {_time(call.end - call.start)}"
-    return [call.name, took, f"{call.requests} requests, {_time(call.slept)} waited", call.text[:80]]
+    return [call.name, took, f"{call.requests} requests, {_time(call.waited)} waited", call.text[:80]]
 
 
 def _time(seconds: float) -> str:
@@ -178,7 +185,7 @@ def _row(call: CallLine) -> str:
         _time(call.end - call.start),
         outcome,
         call.requests,
-        _time(call.slept),
+        _time(call.waited),
         spent,
         text,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine, Mapping
+from contextvars import Context
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar, TypeVarTuple, Unpack
 
 import anyio.to_thread
@@ -22,6 +23,8 @@ Ts = TypeVarTuple("Ts")
 # Time is kept to the nanosecond: 300.0 must not become 299.99999999999994 by adding up differences.
 _DIGITS: Final = 9
 _GRACE_S: Final = 1.0
+_TIE_S: Final = 1e-13
+_MANY: Final = 10_000
 
 
 class RealIOError(RuntimeError):
@@ -88,10 +91,23 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def __init__(self, start: float = 0.0) -> None:
         self._virtual = _VirtualSelector()
         self._virtual.now = start
+        self._ties: dict[float, int] = {}
         super().__init__(self._virtual)
 
     def time(self) -> float:
         return self._virtual.now
+
+    def call_at(
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        # asyncio keeps timers in a heap, which forgets the order of equal ones. A part of a nanosecond, far below the
+        # loop's resolution, keeps it: two calls that wait equally long go on in the order in which they began to.
+        ties = self._ties.get(when, 0)
+        self._ties[when] = ties + 1
+        if len(self._ties) > _MANY:
+            self._ties = {at: count for at, count in self._ties.items() if at > self._virtual.now}
+        when += ties * _TIE_S
+        return super().call_at(when, callback, *args, context=context)
 
     def wait_for_threads_of(self, limiter: anyio.CapacityLimiter) -> None:
         """Let virtual time stand still while *limiter* has lent out worker threads."""

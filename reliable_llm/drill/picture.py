@@ -49,7 +49,7 @@ class CallLine:
     kind: str
     text: str
     requests: int
-    slept: float
+    waited: float
     tokens: tuple[int | None, int | None] | None
 
 
@@ -64,9 +64,15 @@ class Picture:
     end: float = 0.0
 
 
-def draw(moments: Iterable[Moment], keys: Mapping[str, str], lanes: Iterable[str]) -> Picture:
-    """Return the picture of *moments*. *keys* names key labels as the wire does; *lanes* come first, used or not."""
+def draw(
+    moments: Iterable[Moment], keys: Mapping[str, str], lanes: Iterable[str], waited: Mapping[str, float]
+) -> Picture:
+    """Return the picture of *moments*.
+
+    *keys* names key labels as the wire does; *lanes* come first, used or not; *waited* are seconds by call.
+    """
     told = list(moments)
+    order = [moment.call for moment in told if moment.what == "asked"]
     picture = Picture(lanes=list(dict.fromkeys(lanes)))
     picture.end = max((moment.at for moment in told), default=0.0)
     asked: dict[str, float] = {}
@@ -78,7 +84,8 @@ def draw(moments: Iterable[Moment], keys: Mapping[str, str], lanes: Iterable[str
         elif moment.what == "event":
             _read_event(picture, moment, keys)
         elif moment.what in {"answered", "failed"} and moment.call in asked:
-            picture.calls.append(_call(moment, asked[moment.call], told))
+            picture.calls.append(_call(moment, asked[moment.call], told, waited))
+    picture.calls.sort(key=lambda call: order.index(call.name))
     return picture
 
 
@@ -110,17 +117,18 @@ def _number(value: object) -> float:
 def _read_event(picture: Picture, moment: Moment, keys: Mapping[str, str]) -> None:
     facts = moment.fields
     name, provider = facts.get("event"), facts.get("provider")
+    label = str(facts.get("key", ""))
     if name == "attempt_failed":
         _name_failure(picture, moment)
-        return
-    label = str(facts.get("key", ""))
-    seconds = FOREVER if name == "key_disabled" else _number(facts.get("seconds"))
+        if facts.get("kind") != "rate_limited":
+            return
+    seconds = FOREVER if name == "key_disabled" else _number(facts.get("seconds", facts.get("retry_after")))
     lanes: list[str] = []
-    if name in {"key_parked", "key_disabled", "quota_mode_entered"}:
+    if name in {"attempt_failed", "key_parked", "key_disabled", "quota_mode_entered"}:
         lanes = [f"{provider}/{keys.get(label, label)}"]
     elif name == "candidate_parked":
         lanes = [lane for lane in picture.lanes if lane.startswith(f"{provider}/")]
-    reason = str(facts.get("reason") or "quota_exhausted")
+    reason = str(facts.get("reason") or facts.get("kind") or "quota_exhausted")
     picture.bands += [Band(lane=lane, start=moment.at, end=moment.at + seconds, reason=reason) for lane in lanes]
 
 
@@ -132,7 +140,7 @@ def _name_failure(picture: Picture, moment: Moment) -> None:
             return
 
 
-def _call(moment: Moment, asked: float, told: Sequence[Moment]) -> CallLine:
+def _call(moment: Moment, asked: float, told: Sequence[Moment], waited: Mapping[str, float]) -> CallLine:
     facts, mine = moment.fields, [each for each in told if each.call == moment.call]
     usage = facts.get("usage_total")
     return CallLine(
@@ -144,7 +152,7 @@ def _call(moment: Moment, asked: float, told: Sequence[Moment]) -> CallLine:
         kind=str(facts.get("kind", "")),
         text=str(facts.get("text", facts.get("partial_text", ""))),
         requests=sum(each.what == "sent" for each in mine),
-        slept=sum(_number(each.fields["seconds"]) for each in mine if each.what == "slept"),
+        waited=waited.get(moment.call or "", 0.0),
         tokens=(usage.get("input"), usage.get("output")) if isinstance(usage, dict) else None,
     )
 

@@ -51,7 +51,7 @@ class Teller:
 def _cells(call: CallLine) -> tuple[str, ...]:
     outcome = f"answered by {call.by}" if call.ok else f"raised {call.kind}"
     spent = f"{_count(call.tokens[0])}/{_count(call.tokens[1])}" if call.tokens else "-"
-    took, waited = f"{call.end - call.start:.2f} s", f"{call.slept:.2f} s"
+    took, waited = f"{call.end - call.start:.2f} s", f"{call.waited:.2f} s"
     return call.name, f"{call.start:.2f} s", took, outcome, str(call.requests), waited, spent
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from reliable_llm.drill.scenario import Act, Upstream
@@ -16,8 +16,12 @@ UNSCRIPTED: Final = Act(
 class Scripts:
     """The scripts of all vendors: the most specific match wins, each is consumed in order of arrival."""
 
-    def __init__(self, entries: Iterable[Upstream]) -> None:
-        self._entries = [_Script(entry) for entry in entries]
+    def __init__(self) -> None:
+        self._entries: list[_Script] = []
+
+    def add(self, entry: Upstream) -> None:
+        """Put *entry* before what is there already, for the same match."""
+        self._entries.insert(0, _Script(entry))
 
     def next(self, provider: str, key: str, model: str) -> Act | None:
         """Return the act for a request, or None where nothing is left to say."""

@@ -42,11 +42,17 @@ class Vendors:
     """All simulated vendors of one drill."""
 
     def __init__(self, upstream: Iterable[Upstream], observed: Observed | None = None) -> None:
-        entries = list(upstream)
         self.observed = observed or Observed()
-        self._scripts = Scripts(entries)
-        self._conditions = {a.reject_if: condition(a.reject_if) for e in entries for a in e.script if a.reject_if}
+        self._scripts = Scripts()
+        self._conditions: dict[str, Condition] = {}
         self._issued: dict[str, list[Json]] = {}
+        for entry in reversed(list(upstream)):
+            self.add(entry)
+
+    def add(self, entry: Upstream) -> None:
+        """Add a script, before those that are there. Raises `ValueError` for a condition that nobody understands."""
+        self._conditions |= {act.reject_if: condition(act.reject_if) for act in entry.script if act.reject_if}
+        self._scripts.add(entry)
 
     def transport(self, site: Site) -> VendorTransport:
         """Return the way to one vendor, for `httpx2.AsyncClient(transport=...)`."""
