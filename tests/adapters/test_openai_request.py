@@ -278,9 +278,14 @@ def test_a_choice_without_tools_is_not_sent() -> None:
     assert "tool_choice" not in body_of(tool_choice="auto")
 
 
-def test_chat_has_no_hosted_tools() -> None:
+def test_an_own_hosted_tool_is_passed_as_it_is() -> None:
+    body = body_of(tools=(HostedTool(vendor="openai", spec={"type": "web_search"}),))
+    assert body["tools"] == [{"type": "web_search"}]
+
+
+def test_a_foreign_hosted_tool_is_unsupported() -> None:
     with pytest.raises(UnsupportedFeatureError) as raised:
-        prepared(tools=(HostedTool(vendor="openai", spec={"type": "web_search"}),))
+        prepared(tools=(HostedTool(vendor="anthropic", spec={"type": "web_search"}),))
     assert raised.value.feature == "hosted_tool"
 
 
