@@ -6,7 +6,7 @@ everywhere > anchored phrases that split one status > umbrella types > the statu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -17,16 +17,23 @@ from reliable_llm.core.rules import phrases_account as account
 from reliable_llm.core.rules import phrases_health as health
 from reliable_llm.core.rules import phrases_request as request
 from reliable_llm.core.rules.account import ACCOUNT_CODES
-from reliable_llm.core.rules.request import REQUEST_CODES
+from reliable_llm.core.rules.request import NOT_WHAT_IT_SAYS, REQUEST_CODES
 from reliable_llm.core.rules.rule import NO_STATUS, Rule
-from reliable_llm.core.rules.statuses import BY_EXCEPTION, BY_TRANSPORT, kind_of_status
+from reliable_llm.core.rules.statuses import BY_CLASS, BY_STATUS_CLASS, BY_TRANSPORT, kind_of_status
 from reliable_llm.core.rules.umbrella import WEAK
 from reliable_llm.core.verdict import judge, with_tokens
 from reliable_llm.errors import Kind, Verdict, default_verdict
 
-__all__ = ["Rule", "classify"]
+__all__ = ["Rule", "classify", "reason_of"]
 
-CODES: Final = (*answers.FINISHED, *vendors.TABLE, *vendors_china.TABLE, *ACCOUNT_CODES, *REQUEST_CODES)
+CODES: Final = (
+    *answers.FINISHED,
+    *NOT_WHAT_IT_SAYS,
+    *vendors.TABLE,
+    *vendors_china.TABLE,
+    *ACCOUNT_CODES,
+    *REQUEST_CODES,
+)
 PHRASES: Final = (
     *request.FIRST,
     *health.TOO_LARGE,
@@ -34,17 +41,17 @@ PHRASES: Final = (
     *request.LENGTH,
     *account.MONEY,
     *account.KEYS,
+    *account.RIGHTS,
     *request.FEATURES,
     *parameters.TABLE,
-    *account.RIGHTS,
     *request.WRONG_URL,
     *request.MODELS,
     *health.LOAD,
     *health.BROKEN_STREAM,
     *chinese.TABLE,
     *WEAK,
-    *answers.UNTYPED,
 )
+LAYERS: Final = ((CODES, "certain"), (PHRASES, "likely"), (answers.UNTYPED, "guess"))
 
 
 def classify(failure: Failure, *, rules: Sequence[Rule] = (), wall: float = 0.0) -> Verdict:
@@ -64,6 +71,11 @@ def classify(failure: Failure, *, rules: Sequence[Rule] = (), wall: float = 0.0)
     return verdict
 
 
+def reason_of(name: str) -> str:
+    """Return the source or the reason that stands beside the built-in rule *name*; empty where there is none."""
+    return _REASONS.get(name.removeprefix("after_output:"), "")
+
+
 def _interrupted(verdict: Verdict) -> Verdict:
     usual = default_verdict(Kind.STREAM_INTERRUPTED, rule=f"after_output:{verdict.rule}")
     return replace(usual, status=verdict.status, code=verdict.code, confidence=verdict.confidence)
@@ -75,13 +87,16 @@ def _decide(failure: Failure, facts: Facts, rules: Sequence[Rule]) -> tuple[Rule
         return own, "certain"
     if failure.transport is not None:
         return BY_TRANSPORT.get(failure.transport, BY_TRANSPORT["unknown"]), "certain"
+    named = _named(failure, BY_CLASS)
+    if named is not None:
+        return named, "certain"
     if _no_error_inside(failure, facts):
         return _no_answer(facts), "certain"
-    found = _first(CODES, facts)
-    if found is not None:
-        return found, "certain"
-    found = _first(PHRASES, facts)
-    return (found, "likely") if found is not None else (_default(failure, facts), "guess")
+    for layer, confidence in LAYERS:
+        found = _first(layer, facts)
+        if found is not None:
+            return found, confidence
+    return _default(failure, facts), "guess"
 
 
 def _first(rules: Iterable[Rule], facts: Facts) -> Rule | None:
@@ -115,7 +130,27 @@ def _default(failure: Failure, facts: Facts) -> Rule:
         return Rule(kind=kind, name=f"status.{facts.status}")
     if failure.status is not None:
         return answers.NO_ANSWER
-    named = next((name for name in failure.exceptions if name in BY_EXCEPTION), None)
-    if named is not None and failure.body is None:
-        return Rule(kind=BY_EXCEPTION[named], name=f"exception.{named}")
-    return answers.BROKEN_FRAME
+    if failure.body is not None:
+        return answers.BROKEN_FRAME
+    return _named(failure, BY_STATUS_CLASS) or answers.UNKNOWN
+
+
+def _named(failure: Failure, table: Mapping[str, Kind]) -> Rule | None:
+    """Return what the exception's class stands for; the vendors' root classes only where nothing nearer is listed."""
+    if failure.status is not None or failure.body is not None:
+        return None
+    known = next((name for name in failure.exceptions if name in BY_CLASS or name in BY_STATUS_CLASS), "")
+    return Rule(kind=table[known], name=f"exception.{known}") if known in table else None
+
+
+_REASONS: Final[Mapping[str, str]] = {
+    rule.name or str(rule.kind): rule.reason
+    for rule in (
+        *(rule for layer, _ in LAYERS for rule in layer),
+        answers.PAGE,
+        answers.NO_ANSWER,
+        answers.BROKEN_FRAME,
+        answers.UNKNOWN,
+        *BY_TRANSPORT.values(),
+    )
+}

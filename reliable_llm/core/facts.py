@@ -17,7 +17,11 @@ from reliable_llm.core.unwrap import Details, clean, mapping, text, unwrap
 _SHORT_WAIT: Final = 3_600.0
 """A daily limit that frees up within the hour is a rolling one: a rate. Groq and OpenAI state such waits."""
 
-_PER_DAY = re.compile(r"\b(?:per|a|each|every)[ _-]?(?:day|month|week)\b|\bper_?day|\bbyday\b|\bdaily\b|\b[RT]PD\b", re.IGNORECASE)
+_PER_DAY = re.compile(
+    r"\b(?:per|a|each|every)[ _-]?(?:day|month|week)\b|\bper_?day|\bbyday\b|\bdaily\b|"
+    r"\b[RT]PD\b",
+    re.IGNORECASE,
+)
 _PER_DAY_NAME = re.compile(r"per_?(?:day|month)|_daily", re.IGNORECASE)
 _PER_MINUTE_NAME = re.compile(r"per_?minute", re.IGNORECASE)
 _QUOTA_OF_ZERO = re.compile(r"\blimit: 0\b(?!\.)", re.IGNORECASE)
@@ -28,9 +32,10 @@ class Facts:
     """A failure as rules see it.
 
     `status` is the HTTP status, or the one inside the body of a 2xx or a frame, or `NO_STATUS`. `codes` are lower-case,
-    most specific first, and end with traits: "trait:html", "trait:wordless" (no message, no code), "trait:frame" (inside
-    a stream), "trait:untyped" (an exception without status and body), "trait:success" (under a 2xx), "trait:per_day", "trait:day_is_spent" (and no short wait stated),
-    "trait:quota_of_zero", "trait:larger_than_limit", "trait:window_rejected", and "finish:..." for finish reasons.
+    most specific first. They end with traits: "trait:html", "trait:wordless" (no message, no code), "trait:frame" (in a
+    stream), "trait:untyped" (an exception without status and body), "trait:success" (under a 2xx), "trait:per_day",
+    "trait:day_is_spent" (and no short wait stated), "trait:quota_of_zero", "trait:larger_than_limit",
+    "trait:window_rejected", and "finish:..." for finish reasons.
     `wait` is the stated wait in seconds, if any.
     """
 
@@ -106,7 +111,7 @@ def _quota_names(details: Details) -> Iterator[str]:
 
 def _finish_reasons(details: Details) -> Iterator[str]:
     """Yield why an answer ended, where a body under a 2xx is one: `content_filter: PROHIBITED_CONTENT` -> two parts."""
-    for level in details.envelopes[:1]:
+    for level in details.envelopes:
         for name in ("choices", "candidates"):
             choices = level.get(name)
             for choice in choices[:2] if isinstance(choices, list) else ():
@@ -124,7 +129,7 @@ def _finish(reason: object) -> Iterator[str]:
 
 
 def _tail_number(vendors: tuple[str, ...], texts: tuple[str, ...]) -> Iterator[str]:
-    """Yield the number that MiniMax puts in brackets behind a text that holds nothing else: "insufficient balance (1008)"."""
+    """Yield the number that MiniMax puts in brackets behind its few words: "insufficient balance (1008)"."""
     for message in texts if "minimax" in vendors else ():
         found = re.fullmatch(r"[a-z ,_/-]{1,80}\((\d{4,5})\)", message, re.IGNORECASE)
         if found:

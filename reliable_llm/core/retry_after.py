@@ -1,8 +1,8 @@
 """How long a vendor asks to wait, in seconds: from headers and bodies, the most trusted place first.
 
 Pure, and hostile values are no hint: zero, past, negative, NaN, infinite, huge and junk give None, and nothing raises.
-Times of day need to know what time it is: `wall` is the time now in Unix seconds, or 0 where that is not known; a `date`
-header of the answer itself is better still, because it is the vendor's own clock.
+Times of day need to know what time it is: `wall` is the time now in Unix seconds, or 0 where that is not known; a
+`date` header of the answer itself is better still, because it is the vendor's own clock.
 """
 
 from __future__ import annotations
@@ -33,20 +33,30 @@ _PIECE = re.compile(r"(\d{1,12}(?:\.\d{1,12})?)\s?(ms|mil|min|m|s|h|d)[a-z]*", r
 _UNITS: Final[Mapping[str, float]] = {"ms": 0.001, "mil": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 
 _LEAD = (
-    r"(?:try(?:ing)? again|retry(?:ing)?(?: (?:your|the) request)?|please wait|wait(?: for)?|available again|resets?|"
+    r"(?:try(?:ing)? again|retry(?:ing)?(?: (?:your|the) request)?|please wait|wait(?: for)?|available again|"
+    r"resets?|"
     r"quota (?:will )?reset|cool(?:ing)?[ -]?down)"
 )
 _TEXT_DURATION = re.compile(
     rf"\b{_LEAD}[^.\n\d]{{0,24}}?\s?(?:in|after|for|wait|of|:)?\s?\(?((?:{_GO_PART}){{2,5}}(?![a-z])|{_DURATION})",
     re.IGNORECASE,
 )
-_TEXT_SECONDS = re.compile(r"\bretry[-_ ]after[\"']?\s?[:=]?\s?[\"']?(\d{1,12}(?:\.\d{1,12})?)(?!\.?\d|[\w-])", re.IGNORECASE)
+_TEXT_SECONDS = re.compile(
+    r"\bretry[-_ ]after[\"']?\s?[:=]?\s?[\"']?(\d{1,12}(?:\.\d{1,12})?)(?!\.?\d|[\w-])", re.IGNORECASE
+)
 _TEXT_DATE = re.compile(
     r"(?:\b(?:resets?|regain access|available again|try again|retry)\b[^.\d\n]{0,24}|将在 ?|于 ?)"
     r"(\d{4}-\d\d-\d\d)(?:(?:T| at | )(\d\d:\d\d(?::\d\d)?)(?:\.\d+)?)?\s?(Z|UTC|GMT|[+-]\d\d:?\d\d)?",
     re.IGNORECASE,
 )
-_FIELDS_SECONDS: Final = ("resets_in_seconds", "retry_after_seconds", "retry_after", "retryAfter", "retry-after", "wait_seconds")
+_FIELDS_SECONDS: Final = (
+    "resets_in_seconds",
+    "retry_after_seconds",
+    "retry_after",
+    "retryAfter",
+    "retry-after",
+    "wait_seconds",
+)
 _FIELDS_EPOCH: Final = ("resets_at", "reset_at", "resetsAt", "reset_time")
 _CHINA: Final = timezone(timedelta(hours=8))
 

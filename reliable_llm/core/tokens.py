@@ -21,7 +21,13 @@ _SENTENCES: Final = tuple(
         # vLLM: "(32000 > 32768 - 5121)"
         (rf"\({_N} > {_N} - {_N}\)", "ULU"),
         # OpenAI, vLLM: "maximum context length is 16384 tokens. However, you requested 122946 tokens"
-        (rf"maximum context length (?:is|of) {_N}(?: tokens)?.{{0,60}}?(?:requested|resulted in|has|have|contains?) (?:about )?{_N}", "LU"),
+        (
+            (
+                rf"maximum context length (?:is|of) {_N}(?: tokens)?.{{0,60}}?"
+                rf"(?:requested|resulted in|has|have|contains?) (?:about )?{_N}"
+            ),
+            "LU",
+        ),
         # vLLM, SGLang: "The input (516368 tokens) is longer than the model's context length (262144 tokens)"
         (rf"input \({_N} tokens\) .{{0,60}}?\({_N} tokens\)", "UL"),
         (rf"input length \(?{_N}\)? .{{0,60}}?(?:length|limit)[^\d]{{0,12}}{_N}", "UL"),

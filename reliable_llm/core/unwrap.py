@@ -5,6 +5,7 @@ Pure and bounded: a body of any size, depth or type gives an answer, never an ex
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,7 @@ _PREFIX = re.compile(
     r"(?:\s*(?:<\d{3}>|error code: \d{3} -|[\w.]*?(\w+(?:Error|Exception|Failed)|Invalid\w+)(?: code)?\s*[:-])\s)+",
     re.IGNORECASE,
 )
+_ODD_ESCAPE = re.compile(r"\\[^\\'\"nrtxuU0]")
 _DOTTED = re.compile(r"\b(?:[A-Z]\w+\.)+([A-Z]\w+)(?=[:\s])")
 _EMPTY: Final[Mapping[str, object]] = {}
 
@@ -134,12 +136,28 @@ def _embedded(message: str) -> Mapping[str, object]:
     start = message.find("{")
     if start < 0 or start > LONGEST_TEXT or len(message) - start > LONGEST_JSON:
         return _EMPTY
+    level = mapping(_python_repr(message, start) if message[start + 1 : start + 2] == "'" else _json_in(message, start))
+    return level if any(key in level for key in ("error", "message", "code", "type")) else _EMPTY
+
+
+def _json_in(message: str, start: int) -> object:
     try:
         found: object = json.JSONDecoder().raw_decode(message, start)[0]
     except (ValueError, RecursionError):
-        return _EMPTY
-    level = mapping(found)
-    return level if any(key in level for key in ("error", "message", "code", "type")) else _EMPTY
+        return None
+    return found
+
+
+def _python_repr(message: str, start: int) -> object:
+    """Decode `{'error': {...}}`: what Python relays, and exceptions' texts, make of a body."""
+    literal = message[start : min(message.rfind("}") + 1, start + LONGEST_TEXT)]
+    if _ODD_ESCAPE.search(literal):  # no repr writes such a thing, and Python would warn of it
+        return None
+    try:
+        found: object = ast.literal_eval(literal)
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        return None
+    return found
 
 
 def _codes(envelopes: tuple[Mapping[str, object], ...]) -> Iterator[str]:
@@ -162,7 +180,7 @@ def _reasons(details: object) -> Iterator[str]:
 
 
 def _lower(value: object) -> Iterator[str]:
-    """Yield *value* as a code. Null may arrive as the string "None", and `type` says "error" or "object" of any body."""
+    """Yield *value* as a code. Null may arrive as the string "None", and `type` says "error" of any body."""
     code = text(value).strip().lower()[:100]
     if code and code not in ("none", "null", "error", "undefined", "nan"):
         yield code
@@ -174,7 +192,7 @@ def _header_codes(headers: Mapping[str, str]) -> Iterator[str]:
 
 
 def _prefix_codes(messages: object) -> Iterator[str]:
-    """Yield the last part of dotted names in front of a message: `<400> InternalError.Algo.DataInspectionFailed: ...`."""
+    """Yield the last part of dotted names in front of a message: `<400> InternalError.Algo.InspectionFailed: ...`."""
     for message in messages if isinstance(messages, list | tuple) else ():
         found = _DOTTED.search(str(message)[:200])
         if found:
@@ -182,7 +200,7 @@ def _prefix_codes(messages: object) -> Iterator[str]:
 
 
 def _messages(envelopes: tuple[Mapping[str, object], ...]) -> list[str]:
-    """Return the messages, those of the innermost object first. Echoed fields (`input`, `flagged_input`) are not read."""
+    """Return the messages, the innermost object's first. Echoed fields (`input`, `flagged_input`) are not read."""
     found: list[str] = []
     for level in reversed(envelopes):
         for key in ("message", "error", "status_msg", "detail", "msg", "error_message", "error_msg", "errorMessage"):

@@ -18,7 +18,8 @@ SOON: Final = 60.0
 _WAITING: Final = frozenset(
     {Kind.RATE_LIMITED, Kind.QUOTA_EXHAUSTED, Kind.OVERLOADED, Kind.SERVER_ERROR, Kind.TIMEOUT, Kind.PERMISSION}
 )
-_NAME = re.compile(r"[\w.:/-]{1,64}")
+# A code is a word of the vendor's; what looks like a key is not repeated.
+_NAME = re.compile(r"(?!(?:sk|pk|rk|gsk|xai|nvapi|pplx|aiza|ghp)[-_])[\w.:/-]{1,64}")
 
 
 def judge(rule: Rule, facts: Facts, *, status: int | None, confidence: str) -> Verdict:

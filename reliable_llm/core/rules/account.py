@@ -1,7 +1,7 @@
 """Codes about the account and the vendor's health that mean the same wherever they are seen: they decide at once.
 
-Sources: OpenAI "Error codes" guide; Anthropic "Errors" page and the `error_code` types in its SDK; Google `google.rpc.Code`
-and `ErrorInfo` reasons; OpenRouter `ApiErrorType`; llama.cpp server source; LiteLLM `ProxyErrorTypes`.
+Sources: OpenAI "Error codes" guide; Anthropic "Errors" page and the `error_code` types in its SDK; Google
+`google.rpc.Code` and `ErrorInfo` reasons; OpenRouter `ApiErrorType`; llama.cpp server; LiteLLM `ProxyErrorTypes`.
 """
 
 from __future__ import annotations

@@ -48,16 +48,25 @@ BROKEN_FRAME: Final = Rule(
 # The last resort for an exception without status, code or body: the substrings that the predecessors went by.
 UNTYPED: Final = (
     Rule(
-        kind=Kind.QUOTA_EXHAUSTED, name="untyped.quota", codes=("trait:untyped",), pattern=r"insufficient[_ ]quota|quota"
+        kind=Kind.QUOTA_EXHAUSTED,
+        name="untyped.quota",
+        codes=("trait:untyped",),
+        pattern=r"insufficient[_ ]quota|quota",
+    ),
+    Rule(kind=Kind.RATE_LIMITED, name="untyped.rate", codes=("trait:untyped",), pattern=r"\b429\b|rate[_ ]?limit"),
+    Rule(
+        kind=Kind.AUTHENTICATION,
+        name="untyped.key",
+        codes=("trait:untyped",),
+        pattern=r"\bunauthorized\b|"
+        r"\binvalid token\b",
     ),
     Rule(
-        kind=Kind.RATE_LIMITED, name="untyped.rate", codes=("trait:untyped",), pattern=r"\b429\b|rate[_ ]?limit"
-    ),
-    Rule(
-        kind=Kind.AUTHENTICATION, name="untyped.key", codes=("trait:untyped",), pattern=r"\bunauthorized\b|\binvalid token\b"
-    ),
-    Rule(
-        kind=Kind.PERMISSION, name="untyped.permission", codes=("trait:untyped",), pattern=r"\bforbidden\b|\baccess denied\b"
+        kind=Kind.PERMISSION,
+        name="untyped.permission",
+        codes=("trait:untyped",),
+        pattern=r"\bforbidden\b|"
+        r"\baccess denied\b",
     ),
     Rule(
         kind=Kind.CONNECTION,
@@ -67,7 +76,11 @@ UNTYPED: Final = (
     ),
     Rule(kind=Kind.TIMEOUT, name="untyped.timeout", codes=("trait:untyped",), pattern=r"time(?:d)? ?out"),
     Rule(
-        kind=Kind.OVERLOADED, name="untyped.load", codes=("trait:untyped",), pattern=r"\b503\b|\bunavailable\b|\boverloaded\b"
+        kind=Kind.OVERLOADED,
+        name="untyped.load",
+        codes=("trait:untyped",),
+        pattern=r"\b503\b|\bunavailable\b|\boverloaded\b",
     ),
-    Rule(kind=Kind.SERVER_ERROR, name="untyped", codes=("trait:untyped",), reason="nothing is known: the next try may do"),
 )
+
+UNKNOWN: Final = Rule(kind=Kind.SERVER_ERROR, name="untyped", reason="nothing is known: the next try may do")

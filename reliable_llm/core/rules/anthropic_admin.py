@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-# Codes that Anthropic documents (the SDK has a class for each) and that say nothing beyond their status: administration,
-# files, skills, storage. Named here so that a test can tell a known code from a new one.
+# Codes that Anthropic documents (the SDK has a class for each) and that say nothing beyond their status:
+# administration, files, skills, storage. Named here so that a test can tell a known code from a new one.
 BY_STATUS_ONLY: Final = frozenset(
     [
         "already_member",

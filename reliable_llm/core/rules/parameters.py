@@ -16,19 +16,22 @@ _AT: Final = (400, 422, 501, NO_STATUS)
 
 TABLE: Final = (
     Rule(
-        kind=Kind.UNSUPPORTED,
+        kind=Kind.INVALID_REQUEST,
         name="code.unsupported_parameter",
         statuses=_AT,
-        codes=words("unsupported_parameter unsupported_value invalidparameter.unsupportedparameter unsupportedparamserror"),
+        codes=words(
+            "unsupported_parameter unsupported_value invalidparameter.unsupportedparameter unsupportedparamserror"
+        ),
         feature=PARAMETER,
         reason="OpenAI: this model does not take this parameter, or this value of it",
     ),
     Rule(
-        kind=Kind.UNSUPPORTED,
+        kind=Kind.INVALID_REQUEST,
         name="phrase.unsupported_parameter",
         statuses=_AT,
         pattern=r"^unsupported (?:parameter|value)\b|^unrecognized request arguments? supplied|"
-        r"^[`'\"]?[\w.\[\]]{1,60}[`'\"]? (?:parameter )?(?:is|are) (?:not supported|deprecated|unsupported|not available) "
+        r"^[`'\"]?[\w.\[\]]{1,60}[`'\"]? (?:parameter )?(?:is|are) (?:not supported|deprecated|unsupported|"
+        r"not available) "
         r"(?:with|by|for|on|in) (?:this|the) (?:model|endpoint|provider)|\bdoes not support (?:the )?parameters?\b|"
         r"\bdo(?:es)? not support parameters?:",
         feature=PARAMETER,

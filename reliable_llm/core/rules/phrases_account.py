@@ -42,8 +42,10 @@ MONEY: Final = (
         r"(?:insufficient|not enough|exhausted|depleted|used up|too low|negative|overdue|empty)|"
         r"\b(?:not enough|out of|run out of|no (?:more|remaining|usable|available)|lack of|doesn't have any) "
         r"(?:account )?(?:balance|credits?|funds|quota)\b|\bquota is not enough|"
-        r"\brequires? more credits\b|\bcan only afford \d|\baffordable with\b|\bcredits? (?:covers|exhausted|depleted)\b|"
-        r"\b(?:exceeded|used up|used all|exhausted|consumed)\b.{0,40}\bcredits?\b|\bcredit (?:limit|grant)s? (?:exceeded|expired|reached)|"
+        r"\brequires? more credits\b|\bcan only afford \d|\baffordable with\b|\bcredits? (?:covers|exhausted|"
+        r"depleted)\b|"
+        r"\b(?:exceeded|used up|used all|exhausted|consumed)\b.{0,40}\bcredits?\b|\bcredit (?:limit|"
+        r"grant)s? (?:exceeded|expired|reached)|"
         r"\bprepaid (?:credit|balance)",
         reason="the credit is spent",
     ),
@@ -51,13 +53,17 @@ MONEY: Final = (
         kind=Kind.QUOTA_EXHAUSTED,
         name="phrase.spend_limit",
         statuses=_MONEY_AT,
-        pattern=r"\b(?:reached|hit|exceeded|over|exhausted)\b.{0,50}\b(?:spend(?:ing)?|usage|budget|billing|hard) (?:limit|cap)s?\b|"
-        r"\b(?:spend(?:ing)?|usage|budget|billing|hard) (?:limit|cap)s?\b.{0,40}\b(?:reached|exceeded|exhausted|hit)\b|"
+        pattern=r"\b(?:reached|hit|exceeded|over|exhausted)\b.{0,50}\b(?:spend(?:ing)?|usage|budget|billing|"
+        r"hard) (?:limit|cap)s?\b|"
+        r"\b(?:spend(?:ing)?|usage|budget|billing|hard) (?:limit|cap)s?\b.{0,40}\b(?:reached|exceeded|"
+        r"exhausted|hit)\b|"
         r"\b(?:monthly|weekly|daily|5[- ]?hour|session)(?: \w+)? (?:limit|cap|quota|usage)s?\b.{0,30}"
         r"\b(?:reached|exceeded|exhausted|hit|used up)\b|"
-        r"\b(?:reached|hit|exceeded|exhausted|used up)\b.{0,30}\b(?:monthly|weekly|daily|5[- ]?hour|session)\b.{0,20}"
+        r"\b(?:reached|hit|exceeded|exhausted|used up)\b.{0,30}\b(?:monthly|weekly|daily|5[- ]?hour|"
+        r"session)\b.{0,20}"
         r"\b(?:limit|cap|quota|usage|allowance)\b|"
-        r"\bkey limit exceeded|\bbudget (?:has been |was )?(?:exceeded|exhausted|spent)|\bexceeded (?:\w+ )?budget\b|"
+        r"\bkey limit exceeded|\bbudget (?:has been |was )?(?:exceeded|exhausted|spent)|"
+        r"\bexceeded (?:\w+ )?budget\b|"
         r"\bover (?:its |the |your )?budget\b|\bspend(?:ing)? limit\b.{0,20}\bper (?:day|month)",
         reason="a cap on spending, or on a plan's use, is reached",
     ),
@@ -66,13 +72,16 @@ MONEY: Final = (
         name="phrase.billing",
         statuses=_MONEY_AT,
         pattern=r"\bexceeded (?:your |the )?current quota\b|\bexceeded current quota\b|"
-        r"\b(?:account|billing) (?:[\w<>@.-]+ ){0,3}is (?:not active|inactive|suspended|past due|overdue|in arrears)\b.{0,80}"
-        r"\b(?:billing|balance|pay|recharge|arrears|invoice)|\boverdue (?:balance|payment|invoice|bill)|\bin arrears\b|\barrearage\b|"
+        r"\b(?:account|billing) (?:[\w<>@.-]+ ){0,3}is (?:not active|inactive|suspended|past due|overdue|"
+        r"in arrears)\b.{0,80}"
+        r"\b(?:billing|balance|pay|recharge|arrears|invoice)|\boverdue (?:balance|payment|invoice|bill)|"
+        r"\bin arrears\b|\barrearage\b|"
         r"\baccount is in good standing|\bsuspended\b.{0,80}\b(?:spending limit|invoices?|payment|balance|billing)|"
         r"\bpayment (?:is )?required\b|\bpayment method\b.{0,30}\b(?:required|declined|failed|missing)|"
         r"\bplease (?:recharge|top up|add (?:more )?(?:credits?|funds))|\b(?:purchase|buy|add) (?:more )?credits\b|"
         r"\bno available package|\bpackage (?:is )?not active|\bpurchase (?:a )?package|\bno resource package|"
-        r"\bsubscription (?:has |is )?(?:expired|inactive|cancell?ed|not active|ended)|\bno active (?:subscription|plan)\b|"
+        r"\bsubscription (?:has |is )?(?:expired|inactive|cancell?ed|not active|ended)|"
+        r"\bno active (?:subscription|plan)\b|"
         r"\bplan (?:has |is )expired|\bverify your membership|\bmembership (?:has )?expired",
         reason="billing stands in the way",
     ),
@@ -82,7 +91,8 @@ MONEY: Final = (
         statuses=_MONEY_AT,
         pattern=r"\bfree (?:quota|tier|trial|credits?|usage|plan|allocated quota|requests?)\b.{0,40}"
         r"\b(?:exhausted|used up|expired|exceeded|ended|reached|depleted)|\bexceeded (?:the |your )?free\b|"
-        r"\btrial (?:has |is )?(?:expired|ended|over)\b|\bquota (?:has been )?(?:exhausted|used up|depleted)|\bquota exhausted",
+        r"\btrial (?:has |is )?(?:expired|ended|over)\b|\bquota (?:has been )?(?:exhausted|used up|depleted)|"
+        r"\bquota exhausted",
         reason="the free allowance is used up",
     ),
     Rule(
@@ -99,7 +109,8 @@ RIGHTS: Final = (
         kind=Kind.PERMISSION,
         name="phrase.region",
         statuses=(400, 403, 451, NO_STATUS),
-        pattern=r"\b(?:country|region|territory|location)\b.{0,40}\b(?:not|isn't|un)\s?(?:supported|available|allowed|permitted)|"
+        pattern=r"\b(?:country|region|territory|location)\b.{0,40}\b(?:not|isn't|un)\s?(?:supported|available|"
+        r"allowed|permitted)|"
         r"\bnot (?:available|supported|allowed) in your (?:country|region|territory|location)|"
         r"^request not allowed|^sorry, you have been blocked|^error code: 10(?:0[5-9]|1[0-3]|20)\b|"
         r"\bblocked by (?:cloudflare|our firewall|the firewall|waf)|^access denied \| ",
@@ -141,13 +152,18 @@ RIGHTS: Final = (
         name="phrase.model_access",
         statuses=_RIGHT_AT,
         pattern=r"\b(?:does not|do not|doesn't|don't) have (?:access|permission)\b.{0,40}\bmodel|"
-        r"\bno (?:access|permission) to (?:use |access )?(?:the |this )?model|\baccess to (?:the |this )?model\b.{0,60}\bdenied|"
-        r"\bmodel access is denied|\bnot allowed to (?:access|use|call) (?:the |this )?model|\bkey not allowed to access model|"
+        r"\bno (?:access|permission) to (?:use |access )?(?:the |this )?model|\baccess to (?:the |"
+        r"this )?model\b.{0,60}\bdenied|"
+        r"\bmodel access is denied|\bnot allowed to (?:access|use|call) (?:the |this )?model|"
+        r"\bkey not allowed to access model|"
         r"\bmodel\b.{0,80}\b(?:not|isn't) (?:included|available|enabled|allowed|supported|accessible)\b.{0,20}"
-        r"\b(?:in|for|on|with|under|by) (?:your|this|the current|the free)(?: current)? (?:plan|subscription|tier|account|organization|project|team|key)|"
+        r"\b(?:in|for|on|with|under|by) (?:your|this|the current|the free)(?: current)? (?:plan|subscription|"
+        r"tier|account|organization|project|team|key)|"
         r"\bplan (?:does not|doesn't)(?: yet)? include|\bnot (?:included )?in your (?:plan|subscription)|"
-        r"\b(?:model|service) (?:has |is )?not (?:been )?(?:activated|opened|enabled|open)\b|\bhas not activated the model|"
-        r"\bis not available on (?:the free|your) (?:tier|plan)|\bterms\b.{0,30}\b(?:accept|acceptance)\b|\brequires terms acceptance|"
+        r"\b(?:model|service) (?:has |is )?not (?:been )?(?:activated|opened|enabled|open)\b|"
+        r"\bhas not activated the model|"
+        r"\bis not available on (?:the free|your) (?:tier|plan)|\bterms\b.{0,30}\b(?:accept|acceptance)\b|"
+        r"\brequires terms acceptance|"
         r"\bgated (?:repo|model)",
         scope=Scope.MODEL,
         reason="this key has no right to this model",
@@ -156,13 +172,17 @@ RIGHTS: Final = (
         kind=Kind.PERMISSION,
         name="phrase.permission",
         statuses=_RIGHT_AT,
-        pattern=r"\bmissing scopes?\b|\binsufficient (?:permissions?|authentication scopes?|scopes?|privileges|access)|"
+        pattern=r"\bmissing scopes?\b|\binsufficient (?:permissions?|authentication scopes?|scopes?|"
+        r"privileges|access)|"
         r"\bip (?:address )?(?:is )?not (?:authorized|allowed|whitelisted|in)|\bnot in the ip allow ?list|"
         r"\b(?:organization|account|identity) must be verified|\bverify (?:your )?(?:organization|identity|phone)|"
         r"\bmust be a member of|\b(?:model )?use case details have not been submitted|"
-        r"\bdata policy|\bguardrail restrictions|\bdoes not have permission|\bpermission(?: was)? denied|\bno permission\b|"
-        r"\bnot authorized to (?:perform|access|use|invoke|call)|\b(?:not|isn't) (?:enabled|allowed|permitted|authorized) for "
-        r"(?:this|your) (?:organization|project|account|workspace|team|key|user)|\baccess (?:is )?(?:denied|forbidden)\b|"
+        r"\bdata policy|\bguardrail restrictions|\bdoes not have permission|\bpermission(?: was)? denied|"
+        r"\bno permission\b|"
+        r"\bnot authorized to (?:perform|access|use|invoke|call)|\b(?:not|isn't) (?:enabled|allowed|permitted|"
+        r"authorized) for "
+        r"(?:this|your) (?:organization|project|account|workspace|team|key|user)|\baccess (?:is )?(?:denied|"
+        r"forbidden)\b|"
         r"\bapi has not been used in project|\bit is disabled\. enable it|\bis not (?:subscribed|entitled)|"
         r"\bhas not been granted|\bbeing subscribed to this model",
         reason="the key is good, but not for this",
@@ -174,13 +194,20 @@ KEYS: Final = (
         kind=Kind.AUTHENTICATION,
         name="phrase.key",
         statuses=_KEY_AT,
-        pattern=r"\b(?:incorrect|invalid|wrong|bad|missing|malformed|expired|revoked|disabled|unknown|no) (?:x-)?(?:api|access|secret|auth)[ _-]?(?:key|token)|"
-        r"\b(?:api|access|auth)[ _-]?(?:key|token)\b.{0,40}\b(?:is |was |has been |are )?(?:not valid|invalid|incorrect|expired|not found|missing|revoked|"
-        r"not set|disabled|deactivated|deleted|required|not provided|does not exist|has been reported as leaked|reported as leaked)|"
-        r"\binvalid (?:authentication|credentials?|bearer|authorization|token|user token)|\bauthentication (?:fails|failed|failure|error|is required|parameter)|"
-        r"\b(?:could not|cannot|unable to|failed to) (?:be )?(?:authenticate|validate (?:your |the )?(?:credentials|api|token))|"
-        r"\bauth failed\b|\bauthorization (?:failed|failure|header)|^unauthori[sz]ed\b|\b401 unauthorized\b|\blogin fail|\btoken (?:has |is )?expired|"
-        r"\bno (?:auth(?:entication)? )?credentials (?:found|provided)|\bcredentials? (?:were )?not (?:found|provided)|"
+        pattern=r"\b(?:incorrect|invalid|wrong|bad|missing|malformed|expired|revoked|disabled|unknown|"
+        r"no) (?:x-)?(?:api|access|secret|auth)[ _-]?(?:key|token)|"
+        r"\b(?:api|access|auth|oauth|bearer)[ _-]?(?:key|token)\b.{0,40}\b(?:is |was |has been |"
+        r"are )?(?:not valid|invalid|incorrect|expired|not found|missing|revoked|"
+        r"not set|disabled|deactivated|deleted|required|not provided|does not exist|"
+        r"has been reported as leaked|reported as leaked)|"
+        r"\binvalid (?:authentication|credentials?|bearer|authorization|token|user token)|"
+        r"\bauthentication (?:fails|failed|failure|error|is required|parameter)|"
+        r"\b(?:could not|cannot|unable to|failed to) (?:be )?(?:authenticate|validate (?:your |"
+        r"the )?(?:credentials|api|token))|"
+        r"\bauth failed\b|\bauthorization (?:failed|failure|header)|^unauthori[sz]ed\b|\b401 unauthorized\b|"
+        r"\blogin fail|\btoken (?:has |is )?expired|"
+        r"\bno (?:auth(?:entication)? )?credentials (?:found|provided)|\bcredentials? (?:were )?not (?:found|"
+        r"provided)|"
         r"\bno cookie auth|^user not found|\bkey .{0,20}\bnot found in db|\binvalid proxy server token",
         reason="the key is refused",
     ),

@@ -28,8 +28,10 @@ TOO_LARGE: Final = (
         kind=Kind.REQUEST_TOO_LARGE,
         name="phrase.bytes",
         statuses=(400, 413, NO_STATUS),
-        pattern=r"\b(?:request|payload|body|content|entity)(?: body| size| entity)?\b.{0,20}\b(?:exceeds? the (?:maximum|max|limit|size)|"
-        r"(?:is )?too large)|\bexceeds the maximum (?:request|body|payload|allowed) size|\bmaximum (?:request|body|payload) size",
+        pattern=r"\b(?:request|payload|body|content|entity)(?: body| size|"
+        r" entity)?\b.{0,20}\b(?:exceeds? the (?:maximum|max|limit|size)|"
+        r"(?:is )?too large)|\bexceeds the maximum (?:request|body|payload|allowed) size|\bmaximum (?:request|"
+        r"body|payload) size",
         failover=False,
         reason="a ceiling in bytes; the next vendor's is much the same",
     ),
@@ -38,9 +40,37 @@ TOO_LARGE: Final = (
 LOAD: Final = (
     Rule(
         kind=Kind.OVERLOADED,
+        name="phrase.no_deployment",
+        statuses=(400, 429, 500, 503, NO_STATUS),
+        pattern=r"^no deployments available|\bno healthy deployments?\b",
+        scope=Scope.MODEL,
+        reason="LiteLLM: the proxy's own cooldown, whatever its cause",
+    ),
+    Rule(
+        kind=Kind.OVERLOADED,
+        name="phrase.worker_is_full",
+        statuses=(429, 500, 502, 503, NO_STATUS),
+        pattern=r"\bworker\b.{0,40}\b(?:limit reached|is full|exhausted)",
+        scope=Scope.MODEL,
+        reason="NVIDIA, Triton: the slots of one worker are taken",
+    ),
+    Rule(
+        kind=Kind.RATE_LIMITED,
+        name="litellm.upstream_rate",
+        vendors=("litellm",),
+        statuses=(429,),
+        codes=("ratelimiterror", "throttling_error"),
+        pattern=r"\b(?:requests to the|rate limit|too many requests)\b",
+        scope=Scope.MODEL,
+        rotate_key=False,
+        reason="the proxy's upstream limits the proxy: our keys to it share that",
+    ),
+    Rule(
+        kind=Kind.OVERLOADED,
         name="phrase.model_is_loading",
         statuses=(*_LOAD_AT, 502, 404),
-        pattern=r"^loading model|\bmodel .{0,80}\bis (?:currently |still )?(?:loading|being loaded|warming up|starting|not ready)|"
+        pattern=r"^loading model|\bmodel .{0,80}\bis (?:currently |still )?(?:loading|being loaded|warming up|"
+        r"starting|not ready)|"
         r"\bmodel is (?:currently )?not ready|\bno healthy (?:upstream|deployment)|^llm server loading model",
         scope=Scope.MODEL,
         reason="not ready yet",
@@ -49,11 +79,14 @@ LOAD: Final = (
         kind=Kind.OVERLOADED,
         name="phrase.overloaded",
         statuses=_LOAD_AT,
-        pattern=r"\b(?:currently |temporarily |is |are |been |server |engine |model |service |system |upstream |we're |)overloaded\b|"
+        pattern=r"\b(?:currently |temporarily |is |are |been |server |engine |model |service |system |"
+        r"upstream |we're |)overloaded\b|"
         r"\bhigh (?:demand|load|traffic|volume)\b|\b(?:at|over|out of|insufficient|no|exceeded|limited) capacity\b|"
         r"\bcapacity (?:is |has been |was )?(?:exceeded|exhausted|full|reached|constraints?|limits?|unavailable)|"
-        r"\b(?:server|service|engine|model|system|api)s? (?:is |are )?(?:currently |temporarily |too |very |so )*busy\b|\btoo busy\b|"
-        r"\bqueue (?:is )?(?:full|exceeded)|\bserver_busy\b|\bno (?:available|free|idle) (?:workers?|instances?|gpus?|slots?|servers?)|"
+        r"\b(?:server|service|engine|model|system|api)s? (?:is |are )?(?:currently |temporarily |too |very |"
+        r"so )*busy\b|\btoo busy\b|"
+        r"\bqueue (?:is )?(?:full|exceeded)|\bserver_busy\b|\bno (?:available|free|idle) (?:workers?|"
+        r"instances?|gpus?|slots?|servers?)|"
         r"\bmaximum pending requests|\btemporarily out of\b|\btry again when .{0,20}load",
         reason="the vendor is out of capacity; the key is not to blame",
     ),
@@ -61,7 +94,8 @@ LOAD: Final = (
         kind=Kind.OVERLOADED,
         name="phrase.unavailable",
         statuses=(429, 503, 529, NO_STATUS),
-        pattern=r"\b(?:service|server|model|engine) (?:is )?(?:temporarily |currently )?unavailable|\btemporarily unavailable",
+        pattern=r"\b(?:service|server|model|engine) (?:is )?(?:temporarily |currently )?unavailable|"
+        r"\btemporarily unavailable",
         reason="the vendor is out of capacity",
     ),
     Rule(
@@ -77,10 +111,13 @@ LOAD: Final = (
         kind=Kind.RATE_LIMITED,
         name="phrase.rate",
         statuses=(400, 403, 429, 500, 503, NO_STATUS),
-        pattern=r"\brate[ _-]?limit(?:s|ed|ing)?\b.{0,40}\b(?:reached|exceeded|hit|error|quota)|\b(?:exceed(?:ed|s|ing)?|hit|reached|over)\b.{0,60}"
+        pattern=r"\brate[ _-]?limit(?:s|ed|ing)?\b.{0,40}\b(?:reached|exceeded|hit|error|quota)|"
+        r"\b(?:exceed(?:ed|s|ing)?|hit|reached|over)\b.{0,60}"
         r"\brate[ -]?limit|^rate[- ]?limit|\btoo many (?:concurrent |simultaneous )?(?:requests|connections|calls)|"
-        r"\bconcurrency (?:limit|quota)|\bconcurrent requests?\b.{0,30}\b(?:limit|exceed)|\b(?:requests?|tokens?|queries|calls) per (?:minute|second|hour|min|sec)\b|"
-        r"\bthrottl(?:ed|ing)|\brequests? rate\b|\bslow down\b|\brate increased too quickly|\btoo many tokens, please wait|^error code: 1015\b|"
+        r"\bconcurrency (?:limit|quota)|\bconcurrent requests?\b.{0,30}\b(?:limit|exceed)|\b(?:requests?|"
+        r"tokens?|queries|calls) per (?:minute|second|hour|min|sec)\b|"
+        r"\bthrottl(?:ed|ing)|\brequests? rate\b|\bslow down\b|\brate increased too quickly|"
+        r"\btoo many tokens, please wait|^error code: 1015\b|"
         r"\bexceed(?:s|ed)? (?:the |your )?(?:service )?quota for your account",
         reason="an allowance per minute, or for calls at a time",
     ),
@@ -88,8 +125,10 @@ LOAD: Final = (
         kind=Kind.TIMEOUT,
         name="phrase.timeout",
         statuses=(400, 408, 500, 502, 503, 504, NO_STATUS),
-        pattern=r"^(?:the |your |gateway |upstream )*(?:request|operation|connection|read|model|inference|upstream|gateway|response)? ?"
-        r"(?:has |was |is )?time(?:d)?[ -]?out\b|\bdeadline exceeded|\btimed out (?:while|waiting|after)|\brequest timeout\b|\bupstream (?:request )?timeout",
+        pattern=r"^(?:the |your |gateway |upstream )*(?:request|operation|connection|read|model|inference|"
+        r"upstream|gateway|response)? ?"
+        r"(?:has |was |is )?time(?:d)?[ -]?out\b|\bdeadline exceeded|\btimed out (?:while|waiting|after)|"
+        r"\brequest timeout\b|\bupstream (?:request )?timeout",
         reason="the vendor took too long",
     ),
 )
@@ -100,10 +139,14 @@ BROKEN_STREAM: Final = (
         name="phrase.broke_while_writing",
         statuses=(NO_STATUS,),
         codes=("trait:frame",),
-        pattern=r"\bdisconnect(?:ed|ion)?\b|\bmid[- ](?:generation|stream|response)|\bcrashed\b|\bterminated\b|\binterrupted\b|"
-        r"\bwhile (?:running|generating|streaming|processing|reading)\b|\bduring (?:processing|generation|streaming|sampling)\b|\bconnection (?:was |has been )?"
-        r"(?:lost|closed|reset|error)|\bstream (?:was |has been )?(?:closed|ended|aborted|error|failed)|\bnetwork (?:connection )?(?:lost|error)|"
-        r"\bpeer closed\b|\bincomplete (?:chunked|response|stream)|\bunexpected(?:ly)? (?:eof|end|closed|ended)|\bsocket hang up|\baborted\b",
+        pattern=r"\bdisconnect(?:ed|ion)?\b|\bmid[- ](?:generation|stream|response)|\bcrashed\b|"
+        r"\bterminated\b|\binterrupted\b|"
+        r"\bwhile (?:running|generating|streaming|processing|reading)\b|\bduring (?:processing|generation|"
+        r"streaming|sampling)\b|\bconnection (?:was |has been )?"
+        r"(?:lost|closed|reset|error)|\bstream (?:was |has been )?(?:closed|ended|aborted|error|failed)|"
+        r"\bnetwork (?:connection )?(?:lost|error)|"
+        r"\bpeer closed\b|\bincomplete (?:chunked|response|stream)|\bunexpected(?:ly)? (?:eof|end|closed|"
+        r"ended)|\bsocket hang up|\baborted\b",
         reason="it broke while the model was writing",
     ),
 )

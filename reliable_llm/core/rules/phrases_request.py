@@ -9,20 +9,43 @@ from reliable_llm.errors import Kind, Scope
 
 _LENGTH_AT: Final = (400, 403, 404, 413, 422, 500, 502, NO_STATUS)
 _POLICY_AT: Final = (400, 403, 404, 422, 451, 500, NO_STATUS)
-_MODEL_AT: Final = (400, 403, 404, 410, 422, 500, 503, NO_STATUS)
+_MODEL_AT: Final = (400, 403, 404, 410, 422, NO_STATUS)
 _FEATURE_AT: Final = (400, 404, 405, 415, 422, 500, 501, NO_STATUS)
 _N: Final = r"\d[\d,]*"
 
 FIRST: Final = (
     Rule(
+        kind=Kind.REQUEST_TOO_LARGE,
+        name="phrase.image_size",
+        statuses=(400, 413, 422, NO_STATUS),
+        pattern=r"\bimage(?:s|'s| size| dimensions?| file)?\b.{0,30}\bexceeds?\b.{0,40}\b(?:mb|maximum|max|"
+        r"limit|pixels?|size)|\bimage (?:is |was )?too (?:large|big|small)|"
+        r"\bimage dimensions\b.{0,60}\b(?:max|allowed|limit)",
+        feature="image_size",
+        reason="a limit of this vendor's, not of the request",
+    ),
+    Rule(
         kind=Kind.INVALID_REQUEST,
         name="phrase.foreign_reasoning",
         statuses=(400, 422, NO_STATUS),
-        pattern=r"\binvalid .?signature.? in .?thinking.? block|\bthinking\b.{0,60}\bsignature\b.{0,40}\b(?:invalid|mismatch|could not|expired|verif)|"
-        r"\bthinking.? (?:or .?redacted_thinking.? )?blocks\b.{0,80}\bcannot be modified|\bencrypted content\b.{0,60}\b(?:could not|cannot|not) be (?:verified|decrypted)|"
+        pattern=r"\binvalid .?signature.? in .?thinking.? block|"
+        r"\bthinking\b.{0,60}\bsignature\b.{0,40}\b(?:invalid|mismatch|could not|expired|verif)|"
+        r"\bthinking.? (?:or .?redacted_thinking.? )?blocks\b.{0,80}\bcannot be modified|"
+        r"\bencrypted content\b.{0,60}\b(?:could not|cannot|not) be (?:verified|decrypted)|"
         r"^invalid signature\b|\bcorrupted thought signature|\bthought[_ ]signature is (?:not valid|invalid)",
         feature="reasoning_history",
         reason="thinking of another issuer in the history: without it the same request passes",
+    ),
+    Rule(
+        kind=Kind.INVALID_REQUEST,
+        name="phrase.output_cap",
+        statuses=(400, 422),
+        pattern=r"^[`'\"]?max_(?:completion_|output_)?tokens[`'\"]?:? (?:\(?\d+\)? )?(?:must be (?:less|"
+        r"at most|smaller|<)|exceeds the model's output)|"
+        r"^max_(?:completion_|output_)?tokens: \d+ > \d+, which is the maximum allowed number of output|"
+        r"^max_(?:completion_|output_)?tokens is too large: \d+\. this model supports at most",
+        feature="parameter:max_tokens",
+        reason="more output asked for than this model writes: trimming the prompt does nothing",
     ),
     Rule(
         kind=Kind.INVALID_REQUEST,
@@ -38,9 +61,12 @@ LENGTH: Final = (
         kind=Kind.CONTEXT_WINDOW,
         name="phrase.context_window",
         statuses=_LENGTH_AT,
-        pattern=r"\b(?:maximum|max|available|configured|model'?s?) context (?:length|window|size)|\bmax_model_len\b|\bmaximum model length|"
-        r"\bcontext (?:length|window|size|limit)\b.{0,60}\b(?:exceed(?:s|ed)?|overflow|too (?:small|long)|is only|of only|reached)|"
-        r"\b(?:exceed(?:s|ed|ing)?|longer than|larger than|greater than|more than|less than|over|beyond|too long for|too large for)\b.{0,60}\b"
+        pattern=r"\b(?:maximum|max|available|configured|model'?s?) context (?:length|window|size)|"
+        r"\bmax_model_len\b|\bmaximum model length|"
+        r"\bcontext (?:length|window|size|limit)\b.{0,60}\b(?:exceed(?:s|ed)?|overflow|too (?:small|long)|"
+        r"is only|of only|reached)|"
+        r"\b(?:exceed(?:s|ed|ing)?|longer than|larger than|greater than|more than|less than|over|beyond|"
+        r"too long for|too large for)\b.{0,60}\b"
         r"context(?:[ _-](?:length|window|size|limit))?\b|\bcontext the overflows\b|\btrying to keep the first\b|"
         rf"\b{_N} tokens? > {_N} maximum|\b{_N} \+ {_N} > {_N}",
         reason="longer than the model's window",
@@ -49,13 +75,20 @@ LENGTH: Final = (
         kind=Kind.CONTEXT_WINDOW,
         name="phrase.prompt_too_long",
         statuses=_LENGTH_AT,
-        pattern=r"\b(?:prompt|input|conversation|messages?|request|text)s?\b(?: tokens?| length| is| are| was| has been| size)* too (?:long|many tokens)\b|"
-        r"\bprompt exceeds max(?:imum)? length|\b(?:input|prompt|total|request(?:ed)?) (?:token|length)s?\b.{0,60}\b(?:exceed(?:s|ed)?|longer than|greater than|over)\b|"
-        r"\btokens? in (?:the )?request more than\b|\btoken (?:limit|count)\b.{0,40}\bexceed(?:s|ed)?|\bexceed(?:s|ed)?\b.{0,60}"
-        r"\b(?:maximum|max|limit)\b.{0,40}\b(?:input|prompt|context) (?:tokens?|length)|\bexceed(?:s|ed)?\b.{0,40}\b(?:maximum|max) (?:number of )?(?:input )?tokens|"
-        r"\bexceeded (?:the |this |your )?model token limit|\bmaximum (?:prompt|input) length is\b|\breduce the length of\b|\brange of input length should be\b|"
-        rf"\bexpected maxlength: {_N}, actual: {_N}|\bmax_tokens must be at least 1, got -\d|\bmust have less than {_N} tokens|"
-        r"\binputs? tokens \+ .?max_new_tokens|\btruncating input\b|\bslot context\b|^too many (?:input )?tokens(?! per\b)(?!, please)|\btoken limit exceeded|"
+        pattern=r"\b(?:prompt|input|conversation|messages?|request|text)s?\b(?: tokens?| length| is| are| was|"
+        r" has been| size)* too (?:long|many tokens)\b|"
+        r"\bprompt exceeds max(?:imum)? length|\b(?:input|prompt|total|request(?:ed)?) (?:token|"
+        r"length)s?\b.{0,60}\b(?:exceed(?:s|ed)?|longer than|greater than|over)\b|"
+        r"\btokens? in (?:the )?request more than\b|\btoken (?:limit|count)\b.{0,40}\bexceed(?:s|ed)?|"
+        r"\bexceed(?:s|ed)?\b.{0,60}"
+        r"\b(?:maximum|max|limit)\b.{0,40}\b(?:input|prompt|context) (?:tokens?|length)|\bexceed(?:s|"
+        r"ed)?\b.{0,40}\b(?:maximum|max) (?:number of )?(?:input )?tokens|"
+        r"\bexceeded (?:the |this |your )?model token limit|\bmaximum (?:prompt|input) length is\b|"
+        r"\breduce the length of\b|\brange of input length should be\b|"
+        rf"\bexpected maxlength: {_N}, actual: {_N}|\bmax_tokens must be at least 1, got -\d|"
+        rf"\bmust have less than {_N} tokens|"
+        r"\binputs? tokens \+ .?max_new_tokens|\btruncating input\b|\bslot context\b|"
+        r"^too many (?:input )?tokens(?! per\b)(?!, please)|\btoken limit exceeded|"
         r"\bnumber of (?:input )?tokens\b.{0,40}\bexceed",
         reason="longer than the model's window",
     ),
@@ -66,10 +99,14 @@ POLICY: Final = (
         kind=Kind.CONTENT_POLICY,
         name="phrase.policy",
         statuses=_POLICY_AT,
-        pattern=r"\bcontent (?:management|filter(?:ing)?|safety|moderation|security) (?:policy|policies|system)|\bblocked by (?:the |our |an? )?(?:content|safety|moderation|guardrail)|"
-        r"\b(?:was|were|been|being|is|are) flagged\b|^flagged\b|\b(?:usage|content|use|safety) polic(?:y|ies)\b|\bviolat\w+\b.{0,60}\b(?:polic|guideline|terms|rules)|"
-        r"\b(?:inappropriate|sensitive|harmful|prohibited|unsafe|illegal) (?:\w+ )?(?:content|information|messages?|material|words?)|\bdata inspection|"
-        r"\b(?:safety|moderation) (?:system|filter|reasons|check)|\bresponsible ai\b|\bprohibited_content\b|\bnew_sensitive\b|\bcontent exists risk|\brequest was rejected as a result of (?:the|our) safety|"
+        pattern=r"\bcontent (?:management|filter(?:ing)?|safety|moderation|security) (?:policy|policies|"
+        r"system)|\bblocked by (?:the |our |an? )?(?:content|safety|moderation|guardrail)|"
+        r"\b(?:was|were|been|being|is|are) flagged\b|^flagged\b|\b(?:usage|content|use|safety) polic(?:y|"
+        r"ies)\b|\bviolat\w+\b.{0,60}\b(?:polic|guideline|terms|rules)|"
+        r"\b(?:inappropriate|sensitive|harmful|prohibited|unsafe|illegal) (?:\w+ )?(?:content|information|"
+        r"messages?|material|words?)|\bdata inspection|"
+        r"\b(?:safety|moderation) (?:system|filter|reasons|check)|\bresponsible ai\b|\bprohibited_content\b|"
+        r"\bnew_sensitive\b|\bcontent exists risk|\brequest was rejected as a result of (?:the|our) safety|"
         r"\bcontent (?:was |has been |is )?(?:blocked|filtered|rejected|refused)|\boutput blocked\b",
         reason="the vendor's policy refused the content",
     ),
@@ -78,19 +115,12 @@ POLICY: Final = (
 FEATURES: Final = (
     Rule(
         kind=Kind.UNSUPPORTED,
-        name="phrase.image_size",
-        statuses=(400, 413, 422, NO_STATUS),
-        pattern=r"\bimage(?:s|'s| size| dimensions?| file)?\b.{0,30}\bexceeds?\b.{0,40}\b(?:mb|maximum|max|limit|pixels?|size)|\bimage (?:is |was )?too (?:large|big|small)|"
-        r"\bimage dimensions\b.{0,60}\b(?:max|allowed|limit)",
-        feature="image_size",
-        reason="a limit of this vendor's, not of the request",
-    ),
-    Rule(
-        kind=Kind.UNSUPPORTED,
         name="phrase.no_vision",
         statuses=_FEATURE_AT,
-        pattern=r"\b(?:not|n't|un)[ -]?support(?:s|ed|ing)?\b.{0,30}\b(?:image|vision|visual|multi-?modal)|\b(?:image|vision|multi-?modal)(?:s|_url| input| inputs| content|_input)*\b.{0,40}"
-        r"\b(?:not|n't|un)[ -]?(?:support|available|allowed|enabled)|\bsupport image input\b|\bnot a (?:multi-?modal|vision) model|\bunknown variant .?image_url|\btext[- ]only model",
+        pattern=r"\b(?:not|n't|un)[ -]?support(?:s|ed|ing)?\b.{0,30}\b(?:image|vision|visual|multi-?modal)|"
+        r"\b(?:image|vision|multi-?modal)(?:s|_url| input| inputs| content|_input)*\b.{0,40}"
+        r"\b(?:not|n't|un)[ -]?(?:support|available|allowed|enabled)|\bsupport image input\b|"
+        r"\bnot a (?:multi-?modal|vision) model|\bunknown variant .?image_url|\btext[- ]only model",
         feature="vision",
         reason="this model takes no images",
     ),
@@ -98,7 +128,8 @@ FEATURES: Final = (
         kind=Kind.UNSUPPORTED,
         name="phrase.no_documents",
         statuses=_FEATURE_AT,
-        pattern=r"\b(?:not|n't|un)[ -]?support(?:s|ed|ing)?\b.{0,30}\b(?:pdf|document|file)s?\b|\b(?:pdf|document|file) (?:input|content|part|type)s?\b.{0,30}\b(?:not|n't|un)[ -]?support",
+        pattern=r"\b(?:not|n't|un)[ -]?support(?:s|ed|ing)?\b.{0,30}\b(?:pdf|document|file)s?\b|\b(?:pdf|"
+        r"document|file) (?:input|content|part|type)s?\b.{0,30}\b(?:not|n't|un)[ -]?support",
         feature="documents",
         reason="this model takes no documents",
     ),
@@ -106,8 +137,11 @@ FEATURES: Final = (
         kind=Kind.UNSUPPORTED,
         name="phrase.no_structured_output",
         statuses=_FEATURE_AT,
-        pattern=r"\bresponse_format\b.{0,60}\b(?:unavailable|not (?:supported|available|allowed)|unsupported|not implemented)|\b(?:not|n't|un)[ -]?support(?:s|ed)?\b.{0,40}"
-        r"\b(?:response_format|json_schema|json[ _]mode|structured outputs?|output_format|response schema)|\b(?:json_schema|structured outputs?|json mode|guided decoding)\b.{0,40}\bnot (?:supported|available|enabled)",
+        pattern=r"\bresponse_format\b.{0,60}\b(?:unavailable|not (?:supported|available|allowed)|unsupported|"
+        r"not implemented)|\b(?:not|n't|un)[ -]?support(?:s|ed)?\b.{0,40}"
+        r"\b(?:response_format|json_schema|json[ _]mode|structured outputs?|output_format|response schema)|"
+        r"\b(?:json_schema|structured outputs?|json mode|guided decoding)\b.{0,40}\bnot (?:supported|"
+        r"available|enabled)",
         feature="structured_output",
         reason="this model does not take a schema in this form",
     ),
@@ -115,8 +149,11 @@ FEATURES: Final = (
         kind=Kind.UNSUPPORTED,
         name="phrase.no_tools",
         statuses=_FEATURE_AT,
-        pattern=r"\b(?:not|n't|un)[ -]?support(?:s|ed|ing)?\b.{0,24}\b(?:tools?|tool[ _-](?:use|calls?|calling|choice)|function[ -]?call\w*|functions)\b|\b(?:tools?|tool[ _-](?:use|calls?|calling|choice)|"
-        r"function[ -]?call\w*)\b.{0,24}\b(?:not|n't|un)[ -]?(?:support(?:ed)?|available|enabled)|\bsupport tool use\b|\bauto.{0,3} tool choice requires",
+        pattern=r"\b(?:not|n't|un)[ -]?support(?:s|ed|ing)?\b.{0,24}\b(?:tools?|tool[ _-](?:use|calls?|"
+        r"calling|choice)|function[ -]?call\w*|functions)\b|\b(?:tools?|tool[ _-](?:use|calls?|"
+        r"calling|choice)|"
+        r"function[ -]?call\w*)\b.{0,24}\b(?:not|n't|un)[ -]?(?:support(?:ed)?|available|enabled)|"
+        r"\bsupport tool use\b|\bauto.{0,3} tool choice requires",
         feature="tools",
         reason="this model takes no tools, or not so",
     ),
@@ -124,7 +161,8 @@ FEATURES: Final = (
         kind=Kind.UNSUPPORTED,
         name="phrase.streaming",
         statuses=_FEATURE_AT,
-        pattern=r"\bonly supports? stream(?:ing)?\b|\bstream(?:ing)? (?:mode )?is (?:not supported|required)|\bonly support stream mode|\bdoes not support stream(?:ing)?",
+        pattern=r"\bonly supports? stream(?:ing)?\b|\bstream(?:ing)? (?:mode )?is (?:not supported|required)|"
+        r"\bonly support stream mode|\bdoes not support stream(?:ing)?",
         feature="streaming",
         reason="this model streams only, or never",
     ),
@@ -135,10 +173,14 @@ MODELS: Final = (
         kind=Kind.MODEL_NOT_FOUND,
         name="phrase.model",
         statuses=_MODEL_AT,
-        pattern=r"\b(?:model|deployment|endpoint|inference profile)s?\b.{0,160}\b(?:does not exist|doesn't exist|not exist|not found|was not found|is not found|not available|unavailable|"
-        r"is not (?:a valid|supported|available|recogni[sz]ed|served|valid)|not supported|unknown|has been (?:deprecated|retired|decommissioned|removed|deactivated|shut ?down|sunset|discontinued)|"
-        r"(?:is|was) (?:deprecated|retired|decommissioned|removed|discontinued|no longer)|no longer (?:available|supported|exists)|could not be found|cannot be found|is invalid)|"
-        r"\b(?:invalid|unknown|unsupported|no such|unrecognized|nonexistent) model\b|^model: |\bnot a valid model\b|\bno endpoints found for\b|\btry pulling it\b|\bno model named\b|"
+        pattern=r"\b(?:model|deployment|endpoint|inference profile)s?\b.{0,160}\b(?:does not exist|"
+        r"doesn't exist|not exist|not found|was not found|is not found|not available|unavailable|"
+        r"is not (?:a valid|supported|available|recogni[sz]ed|served|valid)|not supported|"
+        r"has been (?:deprecated|retired|decommissioned|removed|deactivated|shut ?down|sunset|discontinued)|"
+        r"(?:is|was) (?:deprecated|retired|decommissioned|removed|discontinued|no longer)|"
+        r"no longer (?:available|supported|exists)|could not be found|cannot be found|is invalid)|"
+        r"\b(?:invalid|unknown|unsupported|no such|unrecognized|nonexistent) model\b|^model: |"
+        r"\bnot a valid model\b|\bno endpoints found for\b|\btry pulling it\b|\bno model named\b|"
         r"\bmodel_not_found\b|\bno provider (?:found )?for model",
         reason="the provider does not serve this model",
     ),
@@ -149,9 +191,12 @@ WRONG_URL: Final = (
         kind=Kind.INVALID_REQUEST,
         name="phrase.wrong_url",
         statuses=(404, 405),
-        pattern=r"^(?:404:? ?)?(?:page |resource |url |path |route |endpoint )?not found[.!]?$|^invalid url\b|^no route\b|^cannot (?:get|post)\b|\bunknown (?:request )?url|\bunrecognized request url|"
-        r"^the requested url|^no static resource|^unexpected endpoint or method|^method not allowed|^resource not found$|^no such (?:route|path|endpoint)",
+        pattern=r"^(?:404:? ?)?(?:page |resource |url |path |route |endpoint )?not found[.!]?$|^invalid url\b|"
+        r"^no route\b|^cannot (?:get|post)\b|\bunknown (?:request )?url|\bunrecognized request url|"
+        r"^the requested url|^no static resource|^unexpected endpoint or method|^method not allowed|"
+        r"^resource not found$|^no such (?:route|path|endpoint)",
         scope=Scope.PROVIDER,
+        failover=True,
         reason="the base URL is wrong: trying the next model would burn the whole list",
     ),
     Rule(
@@ -160,6 +205,7 @@ WRONG_URL: Final = (
         statuses=(404, 405),
         codes=("trait:html", "trait:wordless"),
         scope=Scope.PROVIDER,
+        failover=True,
         reason="a page, or nothing, where an API should be: the base URL is wrong",
     ),
 )

@@ -7,8 +7,27 @@ from __future__ import annotations
 
 from typing import Final
 
+from reliable_llm.core.rules.anthropic_admin import BY_STATUS_ONLY
 from reliable_llm.core.rules.rule import NO_STATUS, Rule, words
-from reliable_llm.errors import Kind
+from reliable_llm.errors import Kind, Scope
+
+NOT_WHAT_IT_SAYS: Final = (
+    Rule(
+        kind=Kind.PERMISSION,
+        name="phrase.verification",
+        statuses=(400, 401, 403, 404),
+        pattern=r"^your organization must be verified\b",
+        scope=Scope.MODEL,
+        reason="OpenAI: an account's right under codes that speak of a parameter or a model",
+    ),
+    Rule(
+        kind=Kind.INVALID_REQUEST,
+        name="code.by_status_only",
+        statuses=(400, 409, 412),
+        codes=tuple(sorted(BY_STATUS_ONLY)),
+        reason="Anthropic documents the code, and it says no more than the request must change",
+    ),
+)
 
 REQUEST_CODES: Final = (
     Rule(
@@ -45,7 +64,7 @@ REQUEST_CODES: Final = (
         reason="longer than the model's window",
     ),
     Rule(
-        kind=Kind.UNSUPPORTED,
+        kind=Kind.REQUEST_TOO_LARGE,
         name="code.image_size",
         codes=("image_dimensions_too_large", "image_too_large", "image_too_small"),
         feature="image_size",
@@ -66,7 +85,7 @@ REQUEST_CODES: Final = (
     Rule(
         kind=Kind.REQUEST_TOO_LARGE,
         name="code.larger_than_the_rate",
-        codes=("string_above_max_length", "string_too_long"),
+        codes=("string_above_max_length", "string_too_long", "tokens_limit_reached"),
         reason="a field is longer than this vendor admits",
     ),
     Rule(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
@@ -47,7 +48,7 @@ def kind_of_status(status: int) -> Kind:
 
 _LOCAL_FAULT: Final = "the set-up of this machine or of this provider: trying again changes nothing"
 
-BY_TRANSPORT: Final[Mapping[str, Rule]] = MappingProxyType(
+_TRANSPORT: Final[Mapping[str, Rule]] = MappingProxyType(
     {
         "dns": Rule(kind=Kind.CONNECTION, reason="the name did not resolve; nothing was sent"),
         "refused": Rule(kind=Kind.CONNECTION, reason="nobody listens there, or not yet; nothing was sent"),
@@ -58,10 +59,8 @@ BY_TRANSPORT: Final[Mapping[str, Rule]] = MappingProxyType(
         ),
         "proxy": Rule(kind=Kind.CONNECTION, reason="the proxy in between failed"),
         "unknown": Rule(kind=Kind.CONNECTION, reason="the transport failed"),
-        "tls": Rule(kind=Kind.CONNECTION, scope=Scope.LOCAL, retry_same=False, failover=True, reason="TLS failed"),
-        "certificate": Rule(
-            kind=Kind.CONNECTION, scope=Scope.LOCAL, retry_same=False, failover=False, reason=_LOCAL_FAULT
-        ),
+        "tls": Rule(kind=Kind.CONNECTION, scope=Scope.LOCAL, retry_same=False, reason="TLS failed"),
+        "certificate": Rule(kind=Kind.CONNECTION, scope=Scope.LOCAL, retry_same=False, reason=_LOCAL_FAULT),
         "connect_timeout": Rule(kind=Kind.TIMEOUT, reason="no connection in time; nothing was sent"),
         "read_timeout": Rule(kind=Kind.TIMEOUT, reason="no answer in time; the request may have been executed"),
         "write_timeout": Rule(kind=Kind.TIMEOUT, reason="the request could not be sent in time"),
@@ -76,11 +75,16 @@ BY_TRANSPORT: Final[Mapping[str, Rule]] = MappingProxyType(
     }
 )
 
-# Every exception class that the two SDKs export, and what it means where the answer itself says no more. A class of
-# Anthropic's that stands for one `error_code` is found by that code instead.
-BY_EXCEPTION: Final[Mapping[str, Kind]] = MappingProxyType(
+BY_TRANSPORT: Final[Mapping[str, Rule]] = MappingProxyType(
+    {cause: replace(rule, name=f"transport.{cause}") for cause, rule in _TRANSPORT.items()}
+)
+
+# Every exception class that the two SDKs export is in one of the next two tables. A class of Anthropic's that stands
+# for one `error_code` is found by that code instead.
+
+# Answers with a status: asked last, where neither the status nor the body is left to be read.
+BY_STATUS_CLASS: Final[Mapping[str, Kind]] = MappingProxyType(
     {
-        # answers with a status
         "BadRequestError": Kind.INVALID_REQUEST,
         "AuthenticationError": Kind.AUTHENTICATION,
         "OAuthError": Kind.AUTHENTICATION,
@@ -103,7 +107,15 @@ BY_EXCEPTION: Final[Mapping[str, Kind]] = MappingProxyType(
         "DeadlineExceededError": Kind.TIMEOUT,
         "OverloadedError": Kind.OVERLOADED,
         "InternalServerError": Kind.SERVER_ERROR,
+        "RetryableError": Kind.SERVER_ERROR,
         "APIStatusError": Kind.SERVER_ERROR,
+        "APIError": Kind.SERVER_ERROR,
+    }
+)
+
+# Classes that say it all: asked first, where there is no answer to read.
+BY_CLASS: Final[Mapping[str, Kind]] = MappingProxyType(
+    {
         # no answer
         "APITimeoutError": Kind.TIMEOUT,
         "APIConnectionError": Kind.CONNECTION,
@@ -123,9 +135,7 @@ BY_EXCEPTION: Final[Mapping[str, Kind]] = MappingProxyType(
         "InvalidWebhookSignatureError": Kind.INVALID_REQUEST,
         "APIWebhookValidationError": Kind.INVALID_REQUEST,
         "_AmbiguousModuleClientUsageError": Kind.CONFIGURATION,
-        # roots: a frame inside a stream, or the client's own complaint at construction
-        "RetryableError": Kind.SERVER_ERROR,
-        "APIError": Kind.SERVER_ERROR,
+        # roots: the client's own complaint at construction
         "OpenAIError": Kind.CONFIGURATION,
         "AnthropicError": Kind.CONFIGURATION,
     }

@@ -1,8 +1,8 @@
 """Western vendors and relays whose codes or sentences mean something of their own.
 
-Sources: the vendors' error pages (Azure OpenAI, Gemini troubleshooting, Bedrock and AWS common errors, OpenRouter "Errors
-and debugging", Groq, Mistral, Together, Fireworks, Cerebras, xAI, Hugging Face, Perplexity, Cloudflare, Databricks,
-GitHub Models) and the sources of LiteLLM, vLLM, llama.cpp, Ollama, new-api.
+Sources: the vendors' error pages (Azure OpenAI, Gemini troubleshooting, Bedrock and AWS common errors, OpenRouter
+"Errors and debugging", Groq, Mistral, Together, Fireworks, Cerebras, xAI, Hugging Face, Perplexity, Cloudflare,
+Databricks, GitHub Models) and the sources of LiteLLM, vLLM, llama.cpp, Ollama, new-api.
 """
 
 from __future__ import annotations
@@ -16,18 +16,21 @@ GOOGLE: Final = (
     Rule(kind=Kind.AUTHENTICATION, name="google.key", vendors=("gemini",),
          codes=words("api_key_invalid api_key_expired consumer_suspended consumer_invalid"),
          reason="details[].reason beats the text: a bad key is a 400 here"),
-    Rule(kind=Kind.PERMISSION, name="google.no_quota", vendors=("gemini",), codes=("trait:quota_of_zero",),
+    Rule(kind=Kind.QUOTA_EXHAUSTED, name="google.no_quota", vendors=("gemini",), codes=("trait:quota_of_zero",),
          statuses=(429, NO_STATUS), scope=Scope.MODEL, reason="`limit: 0`: this project was never given any"),
     Rule(kind=Kind.OVERLOADED, name="google.capacity", vendors=("gemini",),
          codes=words("model_capacity_exhausted ratelimitexceeded"), statuses=(429, 503, NO_STATUS),
-         pattern=r"capacity|^resource exhausted\. please try again later", reason="shared capacity, not this project's quota"),
+         pattern=r"capacity|^resource exhausted\. please try again later",
+         reason="shared capacity, not this project's quota"),
     Rule(kind=Kind.OVERLOADED, name="google.shared_capacity", vendors=("gemini",), statuses=(429, NO_STATUS),
-         pattern=r"^resource exhausted[.,] please try again later|error-code-429", reason="Vertex dynamic shared quota"),
+         pattern=r"^resource exhausted[.,] please try again later|error-code-429",
+         reason="Vertex dynamic shared quota"),
     Rule(kind=Kind.QUOTA_EXHAUSTED, name="google.per_day", vendors=("gemini",), codes=("trait:per_day",),
          statuses=(429, NO_STATUS), scope=Scope.MODEL, reason="the quota id names a day"),
     Rule(kind=Kind.QUOTA_EXHAUSTED, name="google.money", vendors=("gemini",), statuses=(400, 403, 429),
          pattern=r"\b(?:prepay\w*|prepaid) credits? (?:are|is|have been) (?:depleted|exhausted)|"
-                 r"\b(?:monthly )?spend(?:ing)? cap\b|\bbilling (?:account )?(?:is |has been )?(?:disabled|not enabled|closed)|"
+                 r"\b(?:monthly )?spend(?:ing)? cap\b|\bbilling (?:account )?(?:is |has been )?(?:disabled|"
+                 r"not enabled|closed)|"
                  r"requires billing to be enabled",
          reason="AI Studio: prepaid credit or spend cap"),
     Rule(kind=Kind.RATE_LIMITED, name="google.per_minute", vendors=("gemini",), statuses=(429, NO_STATUS),
@@ -46,10 +49,12 @@ AZURE: Final = (
     Rule(kind=Kind.QUOTA_EXHAUSTED, name="azure.per_day", vendors=("azure",), statuses=(429,), scope=Scope.MODEL,
          pattern=r"ByDay\b|\bper 86400s\b", reason="GitHub Models: the daily count of one model"),
     Rule(kind=Kind.RATE_LIMITED, name="azure.deployment_of_a_region", vendors=("azure",), statuses=(429,),
-         pattern=r"^your requests to .{1,120} have exceeded (?:the )?(?:token|call) rate limit", scope=Scope.MODEL,
+         pattern=r"^your requests to .{1,120} have exceeded (?:the )?(?:token|call) rate limit|"
+                  r"\brate limit of your deployment", scope=Scope.MODEL,
          rotate_key=False, reason="names deployment and region: all keys of the resource share it"),
     Rule(kind=Kind.RATE_LIMITED, name="azure.deployment", vendors=("azure",), statuses=(429,), scope=Scope.MODEL,
-         pattern=r"exceeded (?:the )?(?:token|call|request)s? rate limit|\brate limit is exceeded|rate limit of your current",
+         pattern=r"exceeded (?:the )?(?:token|call|request)s? rate limit|\brate limit is exceeded|"
+                  r"rate limit of your current",
          reason="the limit is the deployment's"),
     Rule(kind=Kind.PERMISSION, name="azure.resource_blocked", vendors=("azure",), statuses=(400, 403), rotate_key=False,
          scope=Scope.PROVIDER, pattern=r"\bresource\b.{0,80}\btemporarily blocked|temporarily blocked because",
@@ -104,8 +109,10 @@ RELAYS: Final = (
     Rule(kind=Kind.OVERLOADED, name="openrouter.no_route", vendors=("openrouter",), statuses=(503,), retry_same=False,
          scope=Scope.MODEL, pattern=r"^there is no available model provider|^no (?:available|allowed) providers?",
          reason="the routing options exclude everybody for now"),
-    Rule(kind=Kind.RATE_LIMITED, name="openrouter.in_flight", vendors=("openrouter",), statuses=(402,), rotate_key=False,
-         pattern=r"\bin[- ]flight|\breconcil|\brolling window|\bpending requests?\b", reason="the budget is held by running calls"),
+    Rule(kind=Kind.RATE_LIMITED, name="openrouter.in_flight", vendors=("openrouter",), statuses=(402,),
+         rotate_key=False,
+         pattern=r"\bin[- ]flight|\breconcil|\brolling window|\bpending requests?\b",
+         reason="the budget is held by running calls"),
     Rule(kind=Kind.QUOTA_EXHAUSTED, name="openrouter.free_models", pattern=r"\bfree-models-per-day",
          statuses=(402, 403, 429, NO_STATUS), reason="OpenRouter and its resellers: the daily count of free models"),
     Rule(kind=Kind.RATE_LIMITED, name="openrouter.free_models_per_minute", pattern=r"\bfree-models-per-min",
@@ -116,18 +123,20 @@ RELAYS: Final = (
     Rule(kind=Kind.SERVER_ERROR, name="openrouter.provider_failed", vendors=("openrouter",), scope=Scope.MODEL,
          statuses=(500, 502), pattern=r"^provider returned error", reason="the chosen upstream failed"),
     Rule(kind=Kind.CONTENT_POLICY, name="openrouter.moderation", vendors=("openrouter",), statuses=(403,),
-         pattern=r"\brequires moderation\b|\bwas flagged\b|\bflagged for\b|^content (?:was )?blocked", reason="403 for a moderated prompt"),
+         pattern=r"\brequires moderation\b|\bwas flagged\b|\bflagged for\b|^content (?:was )?blocked",
+         reason="403 for a moderated prompt"),
     Rule(kind=Kind.QUOTA_EXHAUSTED, name="openrouter.budget", vendors=("openrouter",), statuses=(403, 429),
-         pattern=r"\bkey limit exceeded|\b(?:workspace|guardrail|organization|key) .{0,40}\b(?:budget|limit) (?:exceeded|reached)|\bbudget\b",
+         pattern=r"\bkey limit exceeded|\b(?:workspace|guardrail|organization|key) .{0,40}\b(?:budget|"
+                  r"limit) (?:exceeded|reached)|\bbudget\b",
          reason="403 for a key's or a workspace's limit"),
     Rule(kind=Kind.OVERLOADED, name="relay.upstream_is_broke", vendors=("modelscope", "opencode-go", "opencode", "poe"),
          codes=("insufficient_balance_error",), scope=Scope.MODEL, retry_same=False,
          reason="the relay's own upstream account is empty; our key is fine"),
-    Rule(kind=Kind.AUTHENTICATION, name="litellm.key", vendors=("litellm",), codes=words("token_not_found_in_db expired_key"),
+    Rule(kind=Kind.AUTHENTICATION, name="litellm.key", vendors=("litellm",),
+         codes=words("token_not_found_in_db expired_key"),
          reason="the proxy does not know the key"),
-    Rule(kind=Kind.OVERLOADED, name="litellm.cooldown", vendors=("litellm",), scope=Scope.MODEL,
-         pattern=r"^no deployments available|no healthy deployments?", reason="the proxy's own cooldown; cause unknown"),
-    Rule(kind=Kind.OVERLOADED, name="relay.no_channel", pattern=r"^no available (?:channel|account)s?\b|^当前分组.{0,60}无可用渠道",
+    Rule(kind=Kind.OVERLOADED, name="relay.no_channel", pattern=r"^no available (?:channel|account)s?\b|"
+             r"^当前分组.{0,60}无可用渠道",
          statuses=(429, 500, 502, 503), scope=Scope.MODEL, reason="new-api, sub2api: nothing upstream serves it now"),
 )  # fmt: skip
 
@@ -138,28 +147,36 @@ HOSTS: Final = (
     Rule(kind=Kind.REQUEST_TOO_LARGE, name="groq.too_large", vendors=("groq",), statuses=(413,), failover=True,
          reason="413: larger than the tokens per minute of this tier"),
     Rule(kind=Kind.AUTHENTICATION, name="xai.key", vendors=("xai",), statuses=(400, 401, 403),
-         pattern=r"^incorrect api key provided|^invalid (?:or missing )?api key|^no api key", reason="a bad key is a 400 here"),
+         pattern=r"^incorrect api key provided|^invalid (?:or missing )?api key|^no api key",
+         reason="a bad key is a 400 here"),
     Rule(kind=Kind.QUOTA_EXHAUSTED, name="xai.money", vendors=("xai",), statuses=(402, 403, 429),
          pattern=r"\b(?:used all (?:of )?(?:the )?available credits|reached (?:its|your) monthly spending limit|"
-                 r"(?:purchase|add) more credits|doesn.t have any credits|no credits)", reason="money is a 429 or a 403 here"),
+                 r"(?:purchase|add) more credits|doesn.t have any credits|no credits)",
+         reason="money is a 429 or a 403 here"),
     Rule(kind=Kind.RATE_LIMITED, name="cerebras.rate", vendors=("cerebras",), statuses=(429,),
          codes=words("request_quota_exceeded token_quota_exceeded"), reason="\"quota\" means per minute here",
-         pattern=r"per (?:minute|second|hour)|too many|high traffic"),
-    Rule(kind=Kind.OVERLOADED, name="cerebras.queue", vendors=("cerebras",), codes=words("queue_exceeded too_many_requests_error"),
+         pattern=r"\bper (?:minute|second|hour)\b"),
+    Rule(kind=Kind.OVERLOADED, name="cerebras.queue", vendors=("cerebras",),
+         codes=words("queue_exceeded too_many_requests_error"),
          pattern=r"high traffic|queue", reason="the queue is full"),
     Rule(kind=Kind.QUOTA_EXHAUSTED, name="cerebras.per_day", vendors=("cerebras",), codes=("trait:per_day",),
          statuses=(429,), reason="tokens per day"),
     Rule(kind=Kind.RATE_LIMITED, name="cerebras.quota", vendors=("cerebras",), statuses=(429,),
          codes=words("request_quota_exceeded token_quota_exceeded"), reason="per minute unless a day is named"),
-    Rule(kind=Kind.OVERLOADED, name="mistral.capacity", vendors=("mistral",), codes=words("3505 service_tier_capacity_exceeded"),
+    Rule(kind=Kind.OVERLOADED, name="mistral.capacity", vendors=("mistral",),
+         codes=words("3505 service_tier_capacity_exceeded"),
          scope=Scope.MODEL, reason="3505: capacity of this tier and model"),
-    Rule(kind=Kind.CONTEXT_WINDOW, name="mistral.context", vendors=("mistral",), codes=("3051",), reason="3051: too many tokens"),
-    Rule(kind=Kind.MODEL_NOT_FOUND, name="mistral.model", vendors=("mistral",), codes=("1500",), reason="1500: invalid model"),
+    Rule(kind=Kind.CONTEXT_WINDOW, name="mistral.context", vendors=("mistral",), codes=("3051",),
+         reason="3051: too many tokens"),
+    Rule(kind=Kind.MODEL_NOT_FOUND, name="mistral.model", vendors=("mistral",), codes=("1500",),
+         reason="1500: invalid model"),
     Rule(kind=Kind.RATE_LIMITED, name="databricks.rate", vendors=("databricks",), codes=("request_limit_exceeded",),
          rotate_key=False, scope=Scope.MODEL, reason="workspace-wide: its other tokens share the limit"),
-    Rule(kind=Kind.OVERLOADED, name="databricks.busy", vendors=("databricks",), codes=("temporarily_unavailable",), reason="out of capacity"),
+    Rule(kind=Kind.OVERLOADED, name="databricks.busy", vendors=("databricks",), codes=("temporarily_unavailable",),
+         reason="out of capacity"),
     Rule(kind=Kind.QUOTA_EXHAUSTED, name="openai.credit", vendors=("openai",), statuses=(400, 402, 403, 429),
-         pattern=r"^you exceeded your current quota|^billing hard limit has been reached|^your account is not active, please check",
+         pattern=r"^you exceeded your current quota|^billing hard limit has been reached|"
+                  r"^your account is not active, please check",
          reason="the sentence of the years before the codes"),
     Rule(kind=Kind.PERMISSION, name="together.model", vendors=("together",), statuses=(400, 403),
          pattern=r"^unable to access (?:non-serverless )?model", scope=Scope.MODEL, reason="dedicated endpoint needed"),

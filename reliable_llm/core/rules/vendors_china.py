@@ -1,7 +1,8 @@
 """Vendors whose own numbers and names decide, most of whose texts hold no English word.
 
-Sources: docs.bigmodel.cn and docs.z.ai "API code"; platform.minimax.io "Error codes"; help.aliyun.com Model Studio "Error
-codes"; volcengine.com docs 82379 "Error codes"; platform.moonshot.ai "Errors"; docs.siliconflow.cn "Error handling".
+Sources: docs.bigmodel.cn and docs.z.ai "API code"; platform.minimax.io "Error codes"; help.aliyun.com Model Studio
+"Error codes"; volcengine.com docs 82379 "Error codes"; platform.moonshot.ai "Errors";
+docs.siliconflow.cn "Error handling".
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ ZHIPU: Final = (
          reason="1220 no right to the API, 1315 the key is for another product"),
     Rule(kind=Kind.CONTENT_POLICY, name="zhipu.policy", vendors=_ZHIPU, codes=words("1300 1301"),
          reason="1300, 1301: unsafe or sensitive content"),
-    Rule(kind=Kind.CONTEXT_WINDOW, name="zhipu.context", vendors=_ZHIPU, codes=("1261",), reason="1261: prompt too long"),
+    Rule(kind=Kind.CONTEXT_WINDOW, name="zhipu.context", vendors=_ZHIPU, codes=("1261",),
+         reason="1261: prompt too long"),
     Rule(kind=Kind.INVALID_REQUEST, name="zhipu.parameters", vendors=_ZHIPU,
          codes=words("1210 1213 1214 1215 1231"), reason="1210-1215: wrong parameters; 1231: repeated request id"),
 )  # fmt: skip
@@ -80,8 +82,8 @@ ALIBABA: Final = (
          codes=words("throttling.serviceoverloaded modelserviceunavailable serviceunavailable"),
          reason="out of capacity"),
     Rule(kind=Kind.RATE_LIMITED, name="dashscope.rate", vendors=_ALIBABA, scope=Scope.MODEL,
-         codes=words("limit_requests limitrequests limit_burst_rate throttling throttling.ratequota throttling.burstrate "
-                     "throttling.user throttling.api ratequota burstrate"),
+         codes=words("limit_requests limitrequests limit_burst_rate throttling throttling.ratequota "
+                     "throttling.burstrate throttling.user throttling.api ratequota burstrate"),
          reason="requests per minute, or growth"),
     Rule(kind=Kind.CONTENT_POLICY, name="dashscope.policy", vendors=_ALIBABA,
          codes=words("data_inspection_failed datainspectionfailed apirisk ipinfringementsuspect custom_role_blocked"),
@@ -104,7 +106,8 @@ VOLCENGINE: Final = (
          codes=words("setlimitexceeded inferencelimitexceeded"), reason="a cap that the account set on one model"),
     Rule(kind=Kind.QUOTA_EXHAUSTED, name="volcengine.money", vendors=_ARK,
          codes=words("accountoverdueerror operationdenied.serviceoverdue serviceoverdue quotaexceeded "
-                     "quotaexceeded.agentplanquotaexceeded sessionquotaexceeded accountquotaexceeded invalidsubscription"),
+                     "quotaexceeded.agentplanquotaexceeded sessionquotaexceeded accountquotaexceeded "
+                     "invalidsubscription"),
          reason="the account is overdue, or its quota is spent"),
     Rule(kind=Kind.RATE_LIMITED, name="volcengine.rate", vendors=_ARK, scope=Scope.MODEL,
          codes=words("""
@@ -134,7 +137,8 @@ VOLCENGINE: Final = (
     Rule(kind=Kind.AUTHENTICATION, name="volcengine.key", vendors=_ARK,
          codes=words("authenticationerror invalidaccountstatus invalidapikey"), reason="the key is refused"),
     Rule(kind=Kind.MODEL_NOT_FOUND, name="volcengine.model", vendors=_ARK,
-         codes=words("invalidendpointormodel.notfound invalidendpoint.notfound invalidendpointormodel unsupportedmodel"),
+         codes=words("invalidendpointormodel.notfound invalidendpoint.notfound invalidendpointormodel "
+                     "unsupportedmodel"),
          reason="no such model or endpoint"),
     Rule(kind=Kind.TIMEOUT, name="volcengine.timeout", vendors=_ARK, codes=words("requesttimeout apitimeouterror"),
          reason="too slow"),
@@ -160,8 +164,6 @@ MOONSHOT: Final = (
          codes=("exceeded_current_quota_error",), reason="balance or plan"),
     Rule(kind=Kind.QUOTA_EXHAUSTED, name="moonshot.usage", vendors=("moonshot",), codes=("access_terminated_error",),
          pattern=r"\busage limit|\bquota\b|\bbilling cycle", reason="Kimi Code: the same type for a used-up plan"),
-    Rule(kind=Kind.RATE_LIMITED, name="moonshot.rate", vendors=("moonshot",), codes=("rate_limit_reached_error",),
-         reason="an allowance per minute"),
 )  # fmt: skip
 
 TABLE: Final = (*ZHIPU, *MINIMAX, *ALIBABA, *VOLCENGINE, *SILICONFLOW, *MOONSHOT)
