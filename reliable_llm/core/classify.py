@@ -41,6 +41,7 @@ PHRASES: Final = (
     *request.LENGTH,
     *account.MONEY,
     *account.KEYS,
+    *request.MODELS_AT_404,
     *account.RIGHTS,
     *request.FEATURES,
     *parameters.TABLE,

@@ -18,7 +18,7 @@ _SHORT_WAIT: Final = 3_600.0
 """A daily limit that frees up within the hour is a rolling one: a rate. Groq and OpenAI state such waits."""
 
 _PER_DAY = re.compile(
-    r"\b(?:per|a|each|every)[ _-]?(?:day|month|week)\b|\bper_?day|\bbyday\b|\bdaily\b|"
+    r"(?:\b(?:per|a|each|every)[ _-]?|/ ?)(?:day|month|week)\b|\bper_?day|\bbyday\b|\bdaily\b|"
     r"\b[RT]PD\b",
     re.IGNORECASE,
 )

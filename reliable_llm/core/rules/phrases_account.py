@@ -26,6 +26,13 @@ MONEY: Final = (
     ),
     Rule(
         kind=Kind.RATE_LIMITED,
+        name="phrase.per_minute",
+        statuses=(429,),
+        pattern=r"\bper[- ]?(?:minute|second|min|sec)\b|\breset hourly\b|/ ?min(?:ute)?\b",
+        reason="an allowance per minute, whatever else the sentence speaks of",
+    ),
+    Rule(
+        kind=Kind.RATE_LIMITED,
         name="phrase.budget_in_flight",
         statuses=(402, 429),
         pattern=r"\bin[- ]flight (?:requests?|budget)|\breconcil(?:ing|iation)|\brolling[- ]window",
@@ -184,6 +191,7 @@ RIGHTS: Final = (
         r"(?:this|your) (?:organization|project|account|workspace|team|key|user)|\baccess (?:is )?(?:denied|"
         r"forbidden)\b|"
         r"\bapi has not been used in project|\bit is disabled\. enable it|\bis not (?:subscribed|entitled)|"
+        r"^operation not allowed|"
         r"\bhas not been granted|\bbeing subscribed to this model",
         reason="the key is good, but not for this",
     ),
@@ -204,7 +212,8 @@ KEYS: Final = (
         r"\bauthentication (?:fails|failed|failure|error|is required|parameter)|"
         r"\b(?:could not|cannot|unable to|failed to) (?:be )?(?:authenticate|validate (?:your |"
         r"the )?(?:credentials|api|token))|"
-        r"\bauth failed\b|\bauthorization (?:failed|failure|header)|^unauthori[sz]ed\b|\b401 unauthorized\b|"
+        r"\bauth failed\b|\bauthorization (?:failed|failure|header)|^unauthori[sz]ed\b|"
+        r"\bsecurity token\b.{0,40}\b(?:invalid|expired)|\b401 unauthorized\b|"
         r"\blogin fail|\btoken (?:has |is )?expired|"
         r"\bno (?:auth(?:entication)? )?credentials (?:found|provided)|\bcredentials? (?:were )?not (?:found|"
         r"provided)|"

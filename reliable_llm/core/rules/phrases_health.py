@@ -48,6 +48,14 @@ LOAD: Final = (
     ),
     Rule(
         kind=Kind.OVERLOADED,
+        name="phrase.no_channel",
+        statuses=(429, 500, 502, 503, NO_STATUS),
+        pattern=r"^no available (?:channel|account)s?\b",
+        scope=Scope.MODEL,
+        reason="new-api, sub2api: nothing upstream serves it now",
+    ),
+    Rule(
+        kind=Kind.OVERLOADED,
         name="phrase.worker_is_full",
         statuses=(429, 500, 502, 503, NO_STATUS),
         pattern=r"\bworker\b.{0,40}\b(?:limit reached|is full|exhausted)",
@@ -71,7 +79,8 @@ LOAD: Final = (
         statuses=(*_LOAD_AT, 502, 404),
         pattern=r"^loading model|\bmodel .{0,80}\bis (?:currently |still )?(?:loading|being loaded|warming up|"
         r"starting|not ready)|"
-        r"\bmodel is (?:currently )?not ready|\bno healthy (?:upstream|deployment)|^llm server loading model",
+        r"\bmodel is (?:currently )?not ready|\bno healthy (?:upstream|deployment)|^llm server loading model|"
+        r"^model (?:was |is |has been )?unloaded\b",
         scope=Scope.MODEL,
         reason="not ready yet",
     ),
@@ -82,7 +91,8 @@ LOAD: Final = (
         pattern=r"\b(?:currently |temporarily |is |are |been |server |engine |model |service |system |"
         r"upstream |we're |)overloaded\b|"
         r"\bhigh (?:demand|load|traffic|volume)\b|\b(?:at|over|out of|insufficient|no|exceeded|limited) capacity\b|"
-        r"\bcapacity (?:is |has been |was )?(?:exceeded|exhausted|full|reached|constraints?|limits?|unavailable)|"
+        r"\bcapacity (?:is |has been |was |temporarily )*(?:exceeded|exhausted|full|reached|constraints?|"
+        r"limits?|unavailable)|"
         r"\b(?:server|service|engine|model|system|api)s? (?:is |are )?(?:currently |temporarily |too |very |"
         r"so )*busy\b|\btoo busy\b|"
         r"\bqueue (?:is )?(?:full|exceeded)|\bserver_busy\b|\bno (?:available|free|idle) (?:workers?|"
@@ -141,7 +151,7 @@ BROKEN_STREAM: Final = (
         codes=("trait:frame",),
         pattern=r"\bdisconnect(?:ed|ion)?\b|\bmid[- ](?:generation|stream|response)|\bcrashed\b|"
         r"\bterminated\b|\binterrupted\b|"
-        r"\bwhile (?:running|generating|streaming|processing|reading)\b|\bduring (?:processing|generation|"
+        r"\bwhile (?:running|generating|streaming|reading)\b|\bduring (?:processing|generation|"
         r"streaming|sampling)\b|\bconnection (?:was |has been )?"
         r"(?:lost|closed|reset|error)|\bstream (?:was |has been )?(?:closed|ended|aborted|error|failed)|"
         r"\bnetwork (?:connection )?(?:lost|error)|"

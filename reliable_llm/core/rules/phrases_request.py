@@ -87,7 +87,8 @@ LENGTH: Final = (
         r"\breduce the length of\b|\brange of input length should be\b|"
         rf"\bexpected maxlength: {_N}, actual: {_N}|\bmax_tokens must be at least 1, got -\d|"
         rf"\bmust have less than {_N} tokens|"
-        r"\binputs? tokens \+ .?max_new_tokens|\btruncating input\b|\bslot context\b|"
+        r"\binputs?\W? tokens \+ \W?max_new_tokens|\bprompt_tokens\b.{0,30}\bmust be less than|"
+        r"\btruncating input\b|\bslot context\b|"
         r"^too many (?:input )?tokens(?! per\b)(?!, please)|\btoken limit exceeded|"
         r"\bnumber of (?:input )?tokens\b.{0,40}\bexceed",
         reason="longer than the model's window",
@@ -168,20 +169,34 @@ FEATURES: Final = (
     ),
 )
 
+_NO_MODEL: Final = (
+    r"\b(?:model|deployment|endpoint|inference profile)s?\b.{0,160}\b(?:does not exist|"
+    r"doesn't exist|not exist|not found|was not found|is not found|not available|unavailable|"
+    r"is not (?:a valid|supported|available|recogni[sz]ed|served|valid)|not supported|"
+    r"has been (?:deprecated|retired|decommissioned|removed|deactivated|shut ?down|sunset|discontinued)|"
+    r"(?:is|was) (?:deprecated|retired|decommissioned|removed|discontinued|no longer)|"
+    r"no longer (?:available|supported|exists)|could not be found|cannot be found|is invalid)|"
+    r"\b(?:invalid|unknown|unsupported|no such|unrecognized|nonexistent) model\b|^model: |"
+    r"\bnot a valid model\b|\bno endpoints found for\b|\btry pulling it\b|\bno model named\b|"
+    r"\bmodel_not_found\b|\bno provider (?:found )?for model|^not found the model\b|^llm provider not provided\b"
+)
+
+MODELS_AT_404: Final = (
+    Rule(
+        kind=Kind.MODEL_NOT_FOUND,
+        name="phrase.model_at_404",
+        statuses=(404, 410),
+        pattern=_NO_MODEL,
+        reason="a 404 that names the model; what it adds about rights is a guess of the vendor's",
+    ),
+)
+
 MODELS: Final = (
     Rule(
         kind=Kind.MODEL_NOT_FOUND,
         name="phrase.model",
         statuses=_MODEL_AT,
-        pattern=r"\b(?:model|deployment|endpoint|inference profile)s?\b.{0,160}\b(?:does not exist|"
-        r"doesn't exist|not exist|not found|was not found|is not found|not available|unavailable|"
-        r"is not (?:a valid|supported|available|recogni[sz]ed|served|valid)|not supported|"
-        r"has been (?:deprecated|retired|decommissioned|removed|deactivated|shut ?down|sunset|discontinued)|"
-        r"(?:is|was) (?:deprecated|retired|decommissioned|removed|discontinued|no longer)|"
-        r"no longer (?:available|supported|exists)|could not be found|cannot be found|is invalid)|"
-        r"\b(?:invalid|unknown|unsupported|no such|unrecognized|nonexistent) model\b|^model: |"
-        r"\bnot a valid model\b|\bno endpoints found for\b|\btry pulling it\b|\bno model named\b|"
-        r"\bmodel_not_found\b|\bno provider (?:found )?for model",
+        pattern=_NO_MODEL,
         reason="the provider does not serve this model",
     ),
 )

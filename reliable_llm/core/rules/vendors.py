@@ -62,6 +62,8 @@ AZURE: Final = (
     Rule(kind=Kind.PERMISSION, name="azure.network", vendors=("azure",), statuses=(403,), rotate_key=False,
          scope=Scope.PROVIDER, pattern=r"virtual network|firewall rules|public access is disabled|private endpoint",
          reason="the resource does not admit this network"),
+    Rule(kind=Kind.MODEL_NOT_FOUND, name="azure.operation", vendors=("azure",), codes=("operationnotsupported",),
+         reason="the deployment's model does not do this"),
     Rule(kind=Kind.INVALID_REQUEST, name="azure.wrong_path", vendors=("azure",), statuses=(404,),
          pattern=r"^resource not found", reason="the path or the API version is wrong"),
     Rule(kind=Kind.AUTHENTICATION, name="azure.key", vendors=("azure",), statuses=(401,),
@@ -135,9 +137,6 @@ RELAYS: Final = (
     Rule(kind=Kind.AUTHENTICATION, name="litellm.key", vendors=("litellm",),
          codes=words("token_not_found_in_db expired_key"),
          reason="the proxy does not know the key"),
-    Rule(kind=Kind.OVERLOADED, name="relay.no_channel", pattern=r"^no available (?:channel|account)s?\b|"
-             r"^当前分组.{0,60}无可用渠道",
-         statuses=(429, 500, 502, 503), scope=Scope.MODEL, reason="new-api, sub2api: nothing upstream serves it now"),
 )  # fmt: skip
 
 HOSTS: Final = (
@@ -174,6 +173,14 @@ HOSTS: Final = (
          rotate_key=False, scope=Scope.MODEL, reason="workspace-wide: its other tokens share the limit"),
     Rule(kind=Kind.OVERLOADED, name="databricks.busy", vendors=("databricks",), codes=("temporarily_unavailable",),
          reason="out of capacity"),
+    Rule(kind=Kind.QUOTA_EXHAUSTED, name="cloudflare.allocation", vendors=("cloudflare",), codes=words("3036 4006"),
+         reason="Workers AI: the daily free allocation"),
+    Rule(kind=Kind.OVERLOADED, name="cloudflare.capacity", vendors=("cloudflare",), codes=words("3040 3039"),
+         reason="Workers AI: out of capacity"),
+    Rule(kind=Kind.TIMEOUT, name="cloudflare.timeout", vendors=("cloudflare",), codes=("3007",),
+         reason="Workers AI: timeout"),
+    Rule(kind=Kind.MODEL_NOT_FOUND, name="cloudflare.model", vendors=("cloudflare",), codes=words("5007 3042"),
+         reason="Workers AI: no such model"),
     Rule(kind=Kind.QUOTA_EXHAUSTED, name="openai.credit", vendors=("openai",), statuses=(400, 402, 403, 429),
          pattern=r"^you exceeded your current quota|^billing hard limit has been reached|"
                   r"^your account is not active, please check",
