@@ -198,6 +198,8 @@ class OpenAIStream:
             if self._assembly.done():
                 self._end(None)
             return
+        if not event.data.strip():
+            return
         try:
             chunk = decode(event.data)
         except ValueError as exc:

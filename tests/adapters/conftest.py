@@ -98,6 +98,7 @@ class Loopback:
         self.end = "fin"
         self.connections = 0
         self.requests = 0
+        self.arrived = asyncio.Semaphore(0)
         self.closed_by_client = 0
         self.heads: list[bytes] = []
         self._server: asyncio.Server | None = None
@@ -156,6 +157,7 @@ class Loopback:
         length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
         await reader.readexactly(length)
         self.requests += 1
+        self.arrived.release()
         for piece in self.pieces:
             writer.write(piece)
             await writer.drain()
