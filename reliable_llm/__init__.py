@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from reliable_llm.chat import FailoverChat
     from reliable_llm.clock import Clock, SystemClock
     from reliable_llm.core.classify import Rule
+    from reliable_llm.diagnosis import diagnose
     from reliable_llm.errors import (
         AttemptTimeoutError,
         AuthenticationError,
@@ -161,6 +162,7 @@ __all__ = [
     "UsageUpdate",
     "Verdict",
     "__version__",
+    "diagnose",
 ]
 
 # Where a name stands. Whatever is not listed is plain data, looked for in these modules in turn.
@@ -174,6 +176,7 @@ _HOMES = {
     "Rule": "core.classify",
     "Status": "status",
     "SystemClock": "clock",
+    "diagnose": "diagnosis",
 }
 _PLAIN = ("errors", "policy", "types")
 

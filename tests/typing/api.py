@@ -20,6 +20,8 @@ from reliable_llm import (
     TextDelta,
     Timeouts,
     Usage,
+    Verdict,
+    diagnose,
 )
 
 assert_type(reliable_llm.__version__, str)
@@ -47,6 +49,12 @@ async def call(chat: FailoverChat) -> None:
     assert_type(reply.usage, Usage | None)
     await chat([Message("user", "hi")])
     await chat(ChatRequest(messages=(Message("user", "hi"),)))
+
+
+def what_it_means(exc: Exception) -> float | None:
+    verdict = diagnose(exc, vendor="groq")
+    assert_type(verdict, Verdict)
+    return verdict.retry_after
 
 
 async def stream(chat: FailoverChat) -> None:
