@@ -34,8 +34,7 @@ def write_tools(draft: Draft) -> None:
     """Write `tools` and `tool_choice`."""
     request = draft.request
     if "tools" in draft.without and request.tools:
-        draft.dropped.add("tools")
-        return
+        raise unsupported("tools", "this candidate takes no tools")
     if request.tools:
         draft.body["tools"] = [_tool(tool, draft) for tool in request.tools]
     choice = _choice(draft)

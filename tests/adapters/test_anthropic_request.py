@@ -250,10 +250,10 @@ def test_a_choice_that_cannot_be_met_is_refused(fields: dict[str, Any]) -> None:
         prepare(**fields)
 
 
-def test_doing_without_tools_is_reported() -> None:
-    prepared = prepare(tools=(LOOKUP,), tool_choice="auto", without={"tools"})
-    assert not {"tools", "tool_choice"} & prepared.body.keys()
-    assert prepared.dropped == ("tools",)
+def test_FS_081_a_request_with_tools_is_never_sent_without_them() -> None:
+    with pytest.raises(UnsupportedFeatureError) as raised:
+        prepare(tools=(LOOKUP,), without={"tools"})
+    assert raised.value.feature == "tools"
 
 
 # ---------------------------------------------------------------- the form of the answer
