@@ -191,6 +191,24 @@ class CandidateSkipped(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ToolSkipped(CandidateSkipped):
+    """A candidate was passed over because it does not run a tool that another vendor hosts."""
+
+    level = WARNING
+
+
+@dataclass(frozen=True, slots=True)
+class ContextTruncated(Event):
+    """The history was too long for everybody: its oldest turns, `messages` in number, are left out."""
+
+    event = "context_truncated"
+    level = WARNING
+    provider: str
+    model: str
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
 class CapabilityLearned(Event):
     event = "capability_learned"
     level = INFO
@@ -236,3 +254,13 @@ class CallFailed(Event):
     primary_kind: Kind
     attempts: int
     retry_after: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LastResortUsed(Event):
+    """Nothing answered, and the caller's own last resort spoke instead: the reply is degraded."""
+
+    event = "last_resort_used"
+    level = ERROR
+    primary_kind: Kind
+    attempts: int

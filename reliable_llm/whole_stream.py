@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from typing import Self
 
 from reliable_llm.types import (
@@ -50,14 +50,19 @@ class WholeStream:
         return self._got
 
     async def __aiter__(self) -> AsyncIterator[StreamEvent]:
-        answer = self.reply()
-        for index, part in enumerate(answer.parts):
-            if isinstance(part, Text):
-                yield TextDelta(part.text)
-            elif isinstance(part, Reasoning):
-                yield ReasoningDelta(part.text)
-            elif isinstance(part, ToolCall):
-                yield ToolCallStarted(index, part.id, part.name)
-                yield ToolCallDelta(index, part.arguments)
-                yield ToolCallEnded(index, part)
-        yield Finished(answer.finish_reason, answer.usage)
+        for event in told_whole(self.reply()):
+            yield event
+
+
+def told_whole(answer: AdapterReply) -> Iterator[StreamEvent]:
+    """Yield *answer* as the events of a stream."""
+    for index, part in enumerate(answer.parts):
+        if isinstance(part, Text):
+            yield TextDelta(part.text)
+        elif isinstance(part, Reasoning):
+            yield ReasoningDelta(part.text)
+        elif isinstance(part, ToolCall):
+            yield ToolCallStarted(index, part.id, part.name)
+            yield ToolCallDelta(index, part.arguments)
+            yield ToolCallEnded(index, part)
+    yield Finished(answer.finish_reason, answer.usage)
