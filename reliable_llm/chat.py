@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from reliable_llm import events
@@ -18,7 +19,9 @@ from reliable_llm.core.recovery import FOREVER, Fault
 from reliable_llm.core.route import Stop, chain_from, checked_route, computed_order
 from reliable_llm.driver import Driver
 from reliable_llm.errors import ClosedError, ConfigurationError, Kind, ReliableLLMError
-from reliable_llm.policy import BudgetPolicy, RecoveryPolicy, RetryPolicy
+from reliable_llm.last_resort import stand_in
+from reliable_llm.policy import BudgetPolicy, HedgePolicy, RecoveryPolicy, RetryPolicy
+from reliable_llm.stand_in_stream import StandInStream
 from reliable_llm.status import Status, provider_status
 from reliable_llm.stream import ChatStream, OnInterrupt
 from reliable_llm.types import (
@@ -26,15 +29,19 @@ from reliable_llm.types import (
     Candidate,
     Capabilities,
     ChatReply,
+    ChatRequest,
     HostedTool,
     Json,
     OutputSchema,
     Tool,
     ToolChoice,
 )
+from reliable_llm.wishes import Wishes
 
 if TYPE_CHECKING:
+    from reliable_llm.callers import CallerChat, CallerKey
     from reliable_llm.events import Event, Listener
+    from reliable_llm.last_resort import LastResort
     from reliable_llm.provider import Provider
 
 RouteLike = Iterable[Candidate | Sequence[str] | str]
@@ -44,7 +51,8 @@ class FailoverChat:
     """Gets an answer from the first model, provider and key that can give one, and tells exactly what it took.
 
     `providers` in order of preference. `route` replaces the computed order (model chain > provider chain). `fallbacks`
-    maps a model to the models that may stand in for it, where the order of the models does not say it.
+    maps a model to the models that may stand in for it, where the order of the models does not say it. `last_resort`
+    answers when nobody could (`reliable_llm.last_resort`); such a reply is marked `degraded`.
     Use it as `async with`, or call `aclose()`.
     """
 
@@ -57,10 +65,14 @@ class FailoverChat:
         retry: RetryPolicy | None = None,
         recovery: RecoveryPolicy | None = None,
         budget: BudgetPolicy | None = None,
+        hedge: HedgePolicy | None = None,
         clock: Clock | None = None,
         listeners: Iterable[Listener] = (),
+        last_resort: LastResort | None = None,
     ) -> None:
         self._providers = _by_name(providers)
+        self._last_resort = last_resort
+        self._wishes = Wishes()
         self._retry = retry or RetryPolicy()
         self._fallbacks = dict(fallbacks or {})
         self._driver = Driver(
@@ -68,6 +80,7 @@ class FailoverChat:
             clock=clock or SystemClock(),
             recovery=recovery or RecoveryPolicy(),
             budget=budget,
+            hedge=hedge,
             listeners=listeners,
         )
         self._health = {
@@ -121,13 +134,15 @@ class FailoverChat:
         deadline: float | None = None,
         failover: bool = True,
         failover_on: Iterable[Kind | str] = (),
+        affinity: str | None = None,
     ) -> ChatReply:
         """Return the answer to *prompt*: a string, messages, or a `ChatRequest`.
 
         `deadline` bounds the whole call, in seconds. `model` starts the chain there; `route` replaces it for this call.
         `failover=False` stays with the first candidate. `failover_on` adds kinds of failure that shall move on instead
-        of being raised. Raises the primary candidate's `ReliableLLMError` when nobody answers; its `attempts` is the
-        whole story. `CancelledError` passes at once and changes nobody's health.
+        of being raised. `affinity` keeps all calls with the same text (a conversation's id) on the same key while that
+        is well, for the sake of the vendor's prompt cache. Raises the primary candidate's `ReliableLLMError` when nobody
+        answers; its `attempts` is the whole story. `CancelledError` passes at once and changes nobody's health.
         """
         request = as_request(
             prompt,
@@ -147,7 +162,14 @@ class FailoverChat:
         )
         del prompt, system  # a traceback that shows locals must not show what somebody wrote
         stops = self._chosen(model=model, route=route, failover=failover)
-        return await self._driver.run(request, stops, self._policy(retry, failover_on), self._begin(deadline))
+        try:
+            policy, until = self._policy(retry, failover_on), self._begin(deadline)
+            return await self._driver.run(request, stops, policy, until, affinity=affinity)
+        except ReliableLLMError as error:
+            reply = self._stand_in(request, error, stops[0].candidate)
+            if reply is None:
+                raise
+            return reply
 
     def stream(
         self,
@@ -172,6 +194,7 @@ class FailoverChat:
         deadline: float | None = None,
         failover: bool = True,
         failover_on: Iterable[Kind | str] = (),
+        affinity: str | None = None,
         on_interrupt: OnInterrupt = "raise",
     ) -> ChatStream:
         """Return the answer as a stream, to use with `async with`; arguments as for a plain call.
@@ -201,7 +224,8 @@ class FailoverChat:
         del prompt, system
         stops = self._chosen(model=model, route=route, failover=failover)
         policy = self._policy(retry, failover_on)
-        return ChatStream(self._driver, request, stops, policy, self._begin(deadline), on_interrupt)
+        make = ChatStream if self._last_resort is None else partial(StandInStream, stand_in=self._stand_in)
+        return make(self._driver, request, stops, policy, self._begin(deadline), on_interrupt, affinity=affinity)
 
     def _begin(self, deadline: float | None) -> float | None:
         """Return the time at which *deadline* seconds are over; raise `ClosedError` after `aclose()`."""
@@ -209,6 +233,26 @@ class FailoverChat:
             raise ClosedError("this FailoverChat was closed: make a new one, or call it before aclose()")
         check_deadline(deadline)
         return None if deadline is None else self._driver.clock.monotonic() + deadline
+
+    def _stand_in(self, request: ChatRequest, error: ReliableLLMError, requested: Candidate) -> ChatReply | None:
+        """Return the answer of last resort in place of *error*, where there is one."""
+        if self._last_resort is None:
+            return None
+        reply = stand_in(self._last_resort, request, error, requested)
+        if reply is not None:
+            self._driver.emit([events.LastResortUsed(error.kind, len(error.attempts))], request.tags)
+        return reply
+
+    # ---------------------------------------------------------------- callers
+
+    def for_caller(self, key: CallerKey) -> CallerChat:
+        """Return this coordinator as the caller *key* uses it, with a start of the chain of its own.
+
+        *key* is a path such as `team-a/ada`: the most specific wish counts (`reliable_llm.callers`).
+        """
+        from reliable_llm.callers import CallerChat
+
+        return CallerChat(self, key)
 
     # ---------------------------------------------------------------- routes and policies
 

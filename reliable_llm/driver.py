@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from reliable_llm import events
 from reliable_llm.adapters.base import Adapter, Prepared, Target
@@ -16,6 +18,7 @@ from reliable_llm.clock import Clock
 from reliable_llm.core.actions import Raise, Sleep, StartAttempt
 from reliable_llm.core.budget import RetryBudget
 from reliable_llm.core.failover import FailoverCall
+from reliable_llm.core.hedge import Hedges
 from reliable_llm.core.route import Stop, needs_of
 from reliable_llm.credentials import Credential
 from reliable_llm.errors import (
@@ -26,7 +29,8 @@ from reliable_llm.errors import (
     ReliableLLMError,
     UnsupportedFeatureError,
 )
-from reliable_llm.policy import BudgetPolicy, RecoveryPolicy, RetryPolicy, Timeouts
+from reliable_llm.hedged import may_hedge, merged, race
+from reliable_llm.policy import BudgetPolicy, HedgePolicy, RecoveryPolicy, RetryPolicy, Timeouts
 from reliable_llm.telemetry.log import EventLog
 from reliable_llm.types import AdapterReply, ChatReply, ChatRequest, FinishReason, ServedBy
 
@@ -47,11 +51,13 @@ class Driver:
         clock: Clock,
         recovery: RecoveryPolicy,
         budget: BudgetPolicy | None = None,
+        hedge: HedgePolicy | None = None,
         listeners: Iterable[Listener],
     ) -> None:
         self.clock = clock
         self.recovery = recovery
         self.budget = None if budget is None else RetryBudget(budget)
+        self._hedges = None if hedge is None else Hedges(hedge)
         self._providers = providers
         self._adapters: dict[str, Adapter] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -63,20 +69,63 @@ class Driver:
     # ---------------------------------------------------------------- a plain call
 
     async def run(
-        self, request: ChatRequest, stops: Sequence[Stop], retry: RetryPolicy, deadline: float | None
+        self,
+        request: ChatRequest,
+        stops: Sequence[Stop],
+        retry: RetryPolicy,
+        deadline: float | None,
+        *,
+        affinity: str | None = None,
     ) -> ChatReply:
         """Return the answer to *request*; raise what `FailoverChat.__call__` raises."""
-        clock = self.clock
-        now = clock.monotonic()
-        call = FailoverCall(
+        call = self.call(request, stops, retry, deadline, affinity=affinity)
+        delay = self.hedge_delay(request, stops)
+        if delay is None:
+            return await self._drive(call, request)
+        second = self.call(request, stops[1:], retry, deadline, affinity=affinity)
+        reply, hedged = await race(
+            lambda: self._drive(call, request), lambda: self._drive(second, request), delay, self.hedges_of()
+        )
+        reply = merged(reply, (call.attempts, second.attempts)) if second.attempts else reply
+        return replace(reply, requested=stops[0].candidate) if hedged else reply
+
+    def call(
+        self,
+        request: ChatRequest,
+        stops: Sequence[Stop],
+        retry: RetryPolicy,
+        deadline: float | None,
+        *,
+        affinity: str | None = None,
+        stream: bool = False,
+    ) -> FailoverCall:
+        """Return the machine of a new call."""
+        return FailoverCall(
             stops,
-            now=now,
+            now=self.clock.monotonic(),
             retry=retry,
             recovery=self.recovery,
-            needs=needs_of(request),
+            needs=needs_of(request, stream=stream),
             deadline=deadline,
             budget=self.budget,
+            prefer=None if affinity is None else crc32(affinity.encode()),
         )
+
+    def hedge_delay(self, request: ChatRequest, stops: Sequence[Stop]) -> float | None:
+        """Return after how many seconds the next candidate may be started beside the first; None for never."""
+        if self._hedges is None or len(stops) < 2 or not may_hedge(request):
+            return None
+        return self._hedges.delay(str(stops[0].candidate))
+
+    def hedges_of(self) -> Hedges:
+        """Return what hedging knows."""
+        assert self._hedges is not None  # noqa: S101 - asked only after hedge_delay gave a time
+        return self._hedges
+
+    async def _drive(self, call: FailoverCall, request: ChatRequest) -> ChatReply:
+        """Do what the machine says until it has an answer or an error."""
+        clock = self.clock
+        now = clock.monotonic()
         prepared: PreparedRequests = {}
         while True:
             action = call.next(now, clock.random())
@@ -117,6 +166,8 @@ class Driver:
         finally:
             leave()
         ended = clock.monotonic()
+        if self._hedges is not None:
+            self._hedges.observe(str(action.stop.candidate), ended - started)
         call.succeeded(action, ended, started, usage=answer.usage, request_id=answer.request_id)
         return self.reply_of(call, action, answer, prepared, ended - started)
 

@@ -56,7 +56,7 @@ class RetryPolicy:
     def __post_init__(self) -> None:
         check_number("RetryPolicy", "max_retries", self.max_retries, low=0, high=100, whole=True)
         check_number("RetryPolicy", "backoff", self.backoff, low=0)
-        check_number("RetryPolicy", "multiplier", self.multiplier, low=1)
+        check_number("RetryPolicy", "multiplier", self.multiplier, low=1, high=1000)
         check_number("RetryPolicy", "cap", self.cap, low=0)
         check_number("RetryPolicy", "jitter", self.jitter, low=0, high=1)
         check_number("RetryPolicy", "patience", self.patience, low=0)
@@ -80,6 +80,25 @@ class BudgetPolicy:
     def __post_init__(self) -> None:
         check_number("BudgetPolicy", "share", self.share, low=0, high=10)
         check_number("BudgetPolicy", "burst", self.burst, low=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HedgePolicy:
+    """When the next candidate is started beside one that is slow to give its first output; the first to give it wins.
+
+    `delay` sets the wait; without it, it is the `quantile` of what the candidate took lately. At most `share` of all
+    calls are hedged. Both requests are paid for.
+    """
+
+    delay: float | None = None
+    quantile: float = 0.95
+    share: float = 0.05
+
+    def __post_init__(self) -> None:
+        if self.delay is not None:
+            check_number("HedgePolicy", "delay", self.delay, low=0)
+        check_number("HedgePolicy", "quantile", self.quantile, low=0.5, high=1)
+        check_number("HedgePolicy", "share", self.share, low=0, high=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

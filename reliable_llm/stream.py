@@ -16,9 +16,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
 
 from reliable_llm.core.actions import Sleep, StartAttempt
-from reliable_llm.core.failover import FailoverCall
 from reliable_llm.core.overlap import WINDOW, without_overlap
-from reliable_llm.core.route import Stop, needs_of
+from reliable_llm.core.route import Stop
 from reliable_llm.driver import Driver, late, nothing, raise_now, time_limit
 from reliable_llm.errors import (
     DeadlineExceededError,
@@ -27,9 +26,11 @@ from reliable_llm.errors import (
     ReliableLLMError,
     StreamInterruptedError,
 )
+from reliable_llm.hedged import merged, race
 from reliable_llm.types import (
     AdapterReply,
     Alive,
+    Attempt,
     ChatReply,
     ChatRequest,
     Continued,
@@ -104,22 +105,19 @@ class ChatStream:
         retry: RetryPolicy,
         deadline: float | None,
         on_interrupt: OnInterrupt,
+        *,
+        affinity: str | None = None,
     ) -> None:
         self._driver = driver
         self._request = request
         self._asked = request
         self._deadline = deadline
         self._on_interrupt = on_interrupt
-        now = driver.clock.monotonic()
-        self._call = FailoverCall(
-            stops,
-            now=now,
-            retry=retry,
-            recovery=driver.recovery,
-            needs=needs_of(request, stream=True),
-            deadline=deadline,
-            budget=driver.budget,
-        )
+        self._call = driver.call(request, stops, retry, deadline, affinity=affinity, stream=True)
+        self._hedge: ChatStream | None = None
+        self._hedge_delay = driver.hedge_delay(request, stops)
+        if self._hedge_delay is not None:
+            self._hedge = ChatStream(driver, request, stops[1:], retry, deadline, on_interrupt, affinity=affinity)
         self._cache: dict[tuple[Stop, frozenset[str]], Prepared] = {}
         self._open: _Open | None = None
         self._prepared: Prepared | None = None
@@ -132,13 +130,28 @@ class ChatStream:
         self._in_structure = request.output is not None
         self._answer: AdapterReply | None = None
         self._reply: ChatReply | None = None
+        self._lost: tuple[Attempt, ...] = ()
         self.served_by: ServedBy | None = None
 
     # ---------------------------------------------------------------- the caller's side
 
     async def __aenter__(self) -> Self:
-        await self._until_output()
+        if self._hedge is None or self._hedge_delay is None:
+            await self.until_output()
+            return self
+        second = self._hedge
+        _, hedged = await race(self.until_output, second.until_output, self._hedge_delay, self._driver.hedges_of())
+        if hedged:
+            self._change_to(second)
         return self
+
+    def _change_to(self, other: ChatStream) -> None:
+        """Go on as *other*, whose first output came first; what this one tried stays in the ledger."""
+        lost = self._call.attempts
+        self._call, self._cache, self._open, self._prepared = other._call, other._cache, other._open, other._prepared
+        self._pending, self._told, self._has_answer = other._pending, other._told, other._has_answer
+        self._in_structure, self._answer, self.served_by = other._in_structure, other._answer, other.served_by
+        self._lost = tuple(lost)
 
     async def __aexit__(self, *_: object) -> None:
         await self._abandon()
@@ -181,7 +194,7 @@ class ChatStream:
 
     # ---------------------------------------------------------------- up to the first output
 
-    async def _until_output(self) -> None:
+    async def until_output(self) -> None:
         """Do what the machine says until an attempt has given its first output."""
         clock = self._driver.clock
         while True:
@@ -328,7 +341,8 @@ class ChatStream:
         )
         self._answer = answer
         assert self._prepared is not None  # noqa: S101
-        self._reply = driver.reply_of(self._call, attempt.action, answer, self._prepared, now - attempt.started)
+        reply = driver.reply_of(self._call, attempt.action, answer, self._prepared, now - attempt.started)
+        self._reply = merged(reply, (self._lost, reply.attempts)) if self._lost else reply
         self._emit()
 
     # ---------------------------------------------------------------- when it breaks
@@ -346,7 +360,7 @@ class ChatStream:
             raise broken
         self._call.failed(attempt.action, now, attempt.started, error, driver.clock.random())
         self._prepare_to_go_on(error)
-        await self._until_output()
+        await self.until_output()
 
     def _may_go_on(self) -> bool:
         if self._on_interrupt == "continue":

@@ -14,7 +14,8 @@ class StartAttempt(NamedTuple):
 
     `until` is when it has to end for the deadline's sake, None without one; `reserved` tells that this is before the
     deadline, which keeps time for candidates not yet tried.
-    `without` names features that this candidate lacks and that must be emulated.
+    `without` names features that this candidate lacks and that must be emulated. `cuts` is how often the history has to
+    be cut first.
     """
 
     stop: Stop
@@ -24,6 +25,7 @@ class StartAttempt(NamedTuple):
     until: float | None
     reserved: bool
     without: frozenset[str]
+    cuts: int = 0
 
 
 class Sleep(NamedTuple):

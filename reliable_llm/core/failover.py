@@ -22,13 +22,14 @@ within `cap`. No wait and no attempt starts past the deadline.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from reliable_llm import events
 from reliable_llm.core.actions import Action, Raise, Sleep, StartAttempt
 from reliable_llm.core.backoff import backoff_delay, spread
 from reliable_llm.core.budget import RetryBudget
+from reliable_llm.core.features import can_do_without, done_without, remembered_as
 from reliable_llm.core.ledger import Ledger
 from reliable_llm.core.memory import (
     TRANSIENT,
@@ -40,7 +41,7 @@ from reliable_llm.core.memory import (
     rest_candidate,
 )
 from reliable_llm.core.recovery import Fault
-from reliable_llm.core.route import EMULATED, Stop, lacking, obstacle
+from reliable_llm.core.route import Stop, lacking, obstacle
 from reliable_llm.core.summary import describe, from_fault
 from reliable_llm.core.visit import NO_FEATURES, Visit
 from reliable_llm.errors import (
@@ -64,13 +65,15 @@ _TIME_HEALS: Final = TRANSIENT | {Kind.RATE_LIMITED, Kind.QUOTA_EXHAUSTED}
 class FailoverCall:
     """One call's way through its route. Create one per call; feed it every outcome; do what `next` says.
 
-    `needs` are the features the request needs (`core.route.needs_of`). `deadline` is a time on the same clock as `now`.
-    `budget`, where there is one, is shared by all calls.
+    `needs` are the features the request needs (`core.route.needs_of`); `needs_at` are those of candidates for which the
+    caller changes the request. `cuts` is how often a history that is too long may be cut (`core.truncation`). `deadline` is a time on the same clock as `now`.
+    `budget`, where there is one, is shared by all calls. `prefer` is the key's place to start from, for affinity.
     """
 
     __slots__ = (
         "_avoid",
         "_budget",
+        "_cuts",
         "_deadline",
         "_final",
         "_index",
@@ -79,7 +82,9 @@ class FailoverCall:
         "_ledger",
         "_moving",
         "_needs",
+        "_needs_at",
         "_polled",
+        "_prefer",
         "_recovery",
         "_retry",
         "_rounds",
@@ -97,14 +102,20 @@ class FailoverCall:
         needs: frozenset[str] = NO_FEATURES,
         deadline: float | None = None,
         budget: RetryBudget | None = None,
+        prefer: int | None = None,
+        needs_at: Mapping[Candidate, frozenset[str]] | None = None,
+        cuts: int = 0,
     ) -> None:
         self._route = route
         self._budget = budget
+        self._prefer = prefer
         if budget is not None:
             budget.deposit()
         self._retry = retry
         self._recovery = recovery
         self._needs = needs
+        self._needs_at = needs_at
+        self._cuts = cuts
         self._deadline = deadline
         self._ledger = Ledger(now)
         self._index = 0
@@ -163,7 +174,7 @@ class FailoverCall:
             return None
         if visit.wake > now:
             return self._sleep(visit.wake - now)
-        permit = visit.permit(now)
+        permit = visit.permit(now, self._prefer)
         if permit is None:
             return self._wait_here(visit, now, chance)
         if self._budget is not None and self._ledger.attempts and not self._budget.withdraw():
@@ -173,10 +184,13 @@ class FailoverCall:
 
     def _start(self, visit: Visit, permit: Permit, now: float) -> StartAttempt:
         stop = visit.stop
-        without = visit.without | lacking(stop, self._needs, now) if self._needs else visit.without
+        needs = self._needed(stop)
+        without = visit.without
+        if needs:
+            without = done_without(without | lacking(stop, needs, now), needs, stop.lacks(now))
         until, reserved = self._until(now)
         number = len(self._ledger.attempts) + 1
-        action = StartAttempt(stop, permit.key.place, permit, number, until, reserved, without)
+        action = StartAttempt(stop, permit.key.place, permit, number, until, reserved, without, visit.cuts)
         if self._moving is not None:
             self._announce_move(action, self._moving)
         if permit.probe:
@@ -184,6 +198,9 @@ class FailoverCall:
         visit.last_permit = permit
         self._last = action
         return action
+
+    def _needed(self, stop: Stop) -> frozenset[str]:
+        return self._needs if self._needs_at is None else self._needs_at.get(stop.candidate, self._needs)
 
     def _until(self, now: float) -> tuple[float | None, bool]:
         if self._deadline is None:
@@ -273,9 +290,10 @@ class FailoverCall:
     def refused(self, action: StartAttempt, error: ReliableLLMError) -> None:
         """Pass by a candidate whose adapter cannot express the request; nothing was sent."""
         release(action.stop, action.permit)
-        self._visit(self._index).left = True
-        reason = error.verdict.feature or str(error.kind)
-        self._ledger.events.append(events.CandidateSkipped(action.stop.provider, action.stop.model, reason))
+        visit = self._visit(self._index)
+        visit.left = True
+        visit.refusal = error.verdict.feature or str(error.kind)
+        self._tell_skipped(action.stop, visit.refusal)
 
     def _decide(
         self, visit: Visit, action: StartAttempt, error: ReliableLLMError, now: float, backoff: float, chance: float
@@ -284,8 +302,10 @@ class FailoverCall:
         verdict = error.verdict
         if error.kind is Kind.DEADLINE:
             self._final = error
-        elif self._can_do_without(visit, error):
-            visit.without |= {verdict.feature or ""}
+        elif self._can_do_without(action, error):
+            visit.without |= {remembered_as(verdict.feature or "")}
+        elif error.kind is Kind.INVALID_OUTPUT and visit.repairs < self._retry.schema_retries:
+            visit.repair()
         elif error.kind is Kind.CONTEXT_WINDOW:
             self._need_larger(visit, error)
         elif not verdict.failover and error.kind not in self._retry.failover_on:
@@ -301,20 +321,32 @@ class FailoverCall:
                 self._avoid.add(action.stop.provider)
             self._leave(visit, error, now)
 
-    def _can_do_without(self, visit: Visit, error: ReliableLLMError) -> bool:
-        feature = error.verdict.feature
-        if error.kind is not Kind.UNSUPPORTED or feature is None or feature in visit.without:
-            return False
-        return feature in EMULATED or (feature == "tools" and visit.stop.capabilities.prompt_tools)
+    def _can_do_without(self, action: StartAttempt, error: ReliableLLMError) -> bool:
+        feature, stop = error.verdict.feature, action.stop
+        return (
+            error.kind is Kind.UNSUPPORTED
+            and feature is not None
+            and can_do_without(
+                remembered_as(feature),
+                without=action.without,
+                needs=self._needed(stop),
+                prompt_tools=stop.capabilities.prompt_tools,
+            )
+        )
 
     def _need_larger(self, visit: Visit, error: ReliableLLMError) -> None:
-        """Go on only to candidates known to have a larger window; with none, the error stands."""
+        """Go on only to candidates known to have a larger window; with none, cut the history or let the error stand."""
         limit = visit.stop.capabilities.context_window or error.verdict.limit_tokens
         known = max((n for n in (limit, error.verdict.used_tokens, self._larger_than) if n is not None), default=None)
-        visit.left = True
-        self._larger_than = known
         later = self._route[self._index + 1 :]
-        if known is None or not any(_is_larger(stop, known) for stop in later):
+        if known is not None and any(_is_larger(stop, known) for stop in later):
+            visit.left = True
+            self._larger_than = known
+        elif visit.cuts < self._cuts:
+            visit.cuts += 1
+        else:
+            visit.left = True
+            self._larger_than = known
             self._final = error
 
     def _rest_limited(self, visit: Visit, place: int, error: ReliableLLMError, now: float, backoff: float) -> None:
@@ -363,8 +395,14 @@ class FailoverCall:
         if reason is None:
             return True
         visit.left = True
-        self._ledger.events.append(events.CandidateSkipped(visit.stop.provider, visit.stop.model, reason))
+        self._tell_skipped(visit.stop, reason)
         return False
+
+    def _tell_skipped(self, stop: Stop, reason: str) -> None:
+        hosted = reason.startswith("hosted_tool")
+        skipped = events.ToolSkipped if hosted else events.CandidateSkipped
+        told = skipped(stop.provider, stop.model, "unsupported_tool" if hosted else reason)
+        self._ledger.events.append(told)
 
     def _obstacle(self, stop: Stop, now: float) -> str | None:
         if stop.provider in self._avoid:
@@ -373,7 +411,8 @@ class FailoverCall:
             return "context_window"
         if not stop.health.ring.labels:
             return "no key"
-        return obstacle(stop, lacking(stop, self._needs, now)) if self._needs else None
+        needs = self._needed(stop)
+        return obstacle(stop, lacking(stop, needs, now)) if needs else None
 
     def _another_is_ready(self, now: float) -> bool:
         """Tell whether a later candidate could take an attempt at this moment."""
@@ -427,9 +466,12 @@ class FailoverCall:
             fault = visit.stored_fault()
             if fault is not None:
                 return from_fault(stop, fault)
-        reasons = "; ".join(f"{stop.candidate}: {self._obstacle(stop, now)}" for stop in self._route)
+        reasons = "; ".join(f"{stop.candidate}: {self._why_not(index, now)}" for index, stop in enumerate(self._route))
         error = UnsupportedFeatureError if self._larger_than is None else ContextWindowError
         return error(f"no candidate can serve this request ({reasons})")
+
+    def _why_not(self, index: int, now: float) -> str | None:
+        return self._visit(index).refusal or self._obstacle(self._route[index], now)
 
     # ---------------------------------------------------------------- announcements
 

@@ -63,26 +63,30 @@ class KeyRing:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def pick(self, now: float, model: str, *, skip: Container[int] = ()) -> KeyPermit | None:
-        """Return a permit for the next ready key that is not in *skip*, or None."""
+    def pick(self, now: float, model: str, *, skip: Container[int] = (), prefer: int | None = None) -> KeyPermit | None:
+        """Return a permit for the next ready key that is not in *skip*, or None.
+
+        *prefer* names a place to start from instead of the ring's turn: the same one gives the same key while that is
+        ready, and the one after it otherwise.
+        """
         if not self.labels:
             return None
-        turn = next(self._counter)
+        turn = next(self._counter) if prefer is None else prefer
         place = turn % len(self.labels)
         gate = self._gates[place]
         if gate.until is None and (place, model) not in self._model_gates and place not in skip:
             return KeyPermit(place, gate.permit, _NO_GATE)
-        return self._pick_from(turn, now, model, skip)
+        picked = self._pick_from(turn, now, model, skip)
+        if picked is not None and prefer is None:
+            self._pass_over(turn, picked.place)
+        return picked
 
     def _pick_from(self, turn: int, now: float, model: str, skip: Container[int]) -> KeyPermit | None:
         """Return a permit for the first ready key at or after the place whose *turn* it is."""
         lane = self._lane(model)
         lane.wake(now)
         index = self._next_ready(lane, now, model, turn % len(self.labels), skip)
-        if index is None:
-            return None
-        self._pass_over(turn, index)
-        return self._enter(index, now, model)
+        return None if index is None else self._enter(index, now, model)
 
     def ready_at(self, now: float, model: str, *, skip: Container[int] = ()) -> float | None:
         """Return the earliest time at which a key outside *skip* is ready; None if that is not known or never."""

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from reliable_llm import events
+from reliable_llm.core.features import remembered_as
 from reliable_llm.core.keyring import KeyPermit
 from reliable_llm.core.recovery import FOREVER, Fault, Gate, GatePermit
 from reliable_llm.core.route import Stop
@@ -48,6 +49,9 @@ _NOT_THE_CANDIDATE: Final = TRANSIENT | {
     Kind.DEADLINE,
     Kind.CONFIGURATION,
 }
+
+# What listeners are told is missing: a structured answer is still served, in another form than the native one.
+_MISSING: Final = {"structured_output": "json_schema"}
 
 
 class Permit(NamedTuple):
@@ -97,8 +101,9 @@ def remember_failure(
         case Kind.MODEL_NOT_FOUND:
             yield from rest_candidate(stop, permit, fault, policy.memory)
         case Kind.UNSUPPORTED if isinstance(error, UnsupportedFeatureError) and error.feature:
-            stop.health.learn(stop.model, error.feature, now + policy.memory)
-            yield events.CapabilityLearned(stop.provider, stop.model, error.feature)
+            feature = remembered_as(error.feature)
+            stop.health.learn(stop.model, feature, now + policy.memory)
+            yield events.CapabilityLearned(stop.provider, stop.model, _MISSING.get(feature, feature))
         case _:
             pass
 

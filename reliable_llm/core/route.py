@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from reliable_llm.core.features import EMULATED, SPELLINGS, parameters_of
 from reliable_llm.core.health import ProviderHealth
 from reliable_llm.errors import ConfigurationError
 from reliable_llm.types import (
@@ -23,14 +24,14 @@ from reliable_llm.types import (
     ToolResult,
 )
 
-# Features that a candidate may lack and still serve: the adapter can do without them in another form.
-EMULATED: Final = frozenset({"structured_output", "reasoning_history", "streaming"})
+# What `Capabilities` can say about a candidate, as features.
+_DECLARED: Final = ("tools", "vision", "documents", "structured_output", "streaming")
 
 
 class Stop:
     """One candidate on the route, with what is known about it. Made once, and shared by all calls."""
 
-    __slots__ = ("candidate", "capabilities", "health", "model", "model_id", "provider", "vendor")
+    __slots__ = ("absent", "candidate", "capabilities", "health", "model", "model_id", "provider", "vendor")
 
     def __init__(
         self,
@@ -48,6 +49,19 @@ class Stop:
         self.model_id = model_id
         self.vendor = vendor
         self.capabilities = capabilities or Capabilities()
+        declared = (
+            self.capabilities.tools,
+            self.capabilities.vision,
+            self.capabilities.documents,
+            self.capabilities.structured_output,
+            self.capabilities.streaming,
+        )
+        self.absent = frozenset(name for name, has in zip(_DECLARED, declared, strict=True) if has is False)
+
+    def lacks(self, now: float) -> frozenset[str]:
+        """Return what the candidate is declared, or has turned out, not to have."""
+        learned = self.health.lacks(self.model, now)
+        return self.absent | learned if learned else self.absent
 
 
 def computed_order(models_by_provider: Mapping[str, Iterable[str]]) -> tuple[Candidate, ...]:
@@ -112,7 +126,7 @@ def chain_from(order: Sequence[Candidate], model: str, fallbacks: Mapping[str, S
 
 def needs_of(request: ChatRequest, *, stream: bool = False) -> frozenset[str]:
     """Return the features that a candidate must have to serve *request*."""
-    needs: set[str] = {"streaming"} if stream else set()
+    needs: set[str] = {"streaming", "parameter:stream_options"} if stream else set()
     for tool in request.tools:
         needs.add("tools" if isinstance(tool, Tool) else f"hosted_tool:{tool.vendor}")
     if request.output is not None:
@@ -120,6 +134,7 @@ def needs_of(request: ChatRequest, *, stream: bool = False) -> frozenset[str]:
     for message in request.messages:
         if not isinstance(message.content, str):
             needs |= _needs_of_parts(message)
+    needs.update(parameters_of(request))
     return frozenset(needs)
 
 
@@ -139,28 +154,24 @@ def _needs_of_parts(message: Message) -> set[str]:
 
 def lacking(stop: Stop, needs: frozenset[str], now: float) -> frozenset[str]:
     """Return those of *needs* that the candidate is declared, or has turned out, not to have."""
-    learned = stop.health.lacks(stop.model, now)
-    return frozenset(need for need in needs if need in learned or _declared_missing(stop, need))
+    out_of_reach = frozenset(need for need in needs if ":" in need and _out_of_reach(stop, need))
+    return needs & stop.lacks(now) | out_of_reach
 
 
-def _declared_missing(stop: Stop, need: str) -> bool:
-    if need.startswith("hosted_tool:"):
-        return need != f"hosted_tool:{stop.vendor}"
-    capabilities = stop.capabilities
-    declared: dict[str, bool | None] = {
-        "tools": capabilities.tools,
-        "vision": capabilities.vision,
-        "documents": capabilities.documents,
-        "structured_output": capabilities.structured_output,
-        "streaming": capabilities.streaming,
-    }
-    return declared.get(need) is False
+def _out_of_reach(stop: Stop, need: str) -> bool:
+    kind, _, detail = need.partition(":")
+    if kind == "hosted_tool":
+        return detail != stop.vendor
+    limit = stop.capabilities.max_output
+    return kind == "max_output" and limit is not None and int(detail) > limit
 
 
 def obstacle(stop: Stop, missing: frozenset[str]) -> str | None:
     """Return the feature for want of which the candidate cannot serve, or None where it can do without."""
     for feature in sorted(missing):
         if feature == "tools" and stop.capabilities.prompt_tools:
+            continue
+        if feature in SPELLINGS and not missing >= SPELLINGS:
             continue
         if feature not in EMULATED:
             return feature

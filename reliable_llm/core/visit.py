@@ -17,16 +17,21 @@ class Visit:
 
     `attempts` counts those that failed in a way a retry can mend; `waits` the sleeps. `tried` keys are not fresh any
     more, `dead` ones are not used again in this call, `resting` ones not before their time. Nothing starts before
-    `wake`, no tried key before `again`, no key at all before `shut_until`. `left` is final.
+    `wake`, no tried key before `again`, no key at all before `shut_until`. `left` is final; `refusal` is why, where the
+    request cannot be put in the candidate's terms. `cuts` and `repairs` count how often the history was cut, and a bad
+    answer sent back.
     """
 
     __slots__ = (
         "again",
         "attempts",
+        "cuts",
         "dead",
         "last_error",
         "last_permit",
         "left",
+        "refusal",
+        "repairs",
         "resting",
         "shut_until",
         "stop",
@@ -48,23 +53,33 @@ class Visit:
         self.again = 0.0
         self.left = False
         self.without = NO_FEATURES
+        self.cuts = 0
+        self.repairs = 0
+        self.refusal: str | None = None
         self.last_error: ReliableLLMError | None = None
         self.last_permit: Permit | None = None
 
-    def permit(self, now: float) -> Permit | None:
-        """Return a permit for a fresh key, else for a tried one whose time has come again, else None."""
+    def repair(self) -> None:
+        """Begin anew with a bad answer sent back: that request has transport retries of its own."""
+        self.repairs += 1
+        self.attempts = 0
+        self.waits = 0
+        self.tried.clear()
+
+    def permit(self, now: float, prefer: int | None = None) -> Permit | None:
+        """Return a permit for a fresh key (from place *prefer* on), else for a tried one that may go again."""
         stop = self.stop
         gate = stop.health.candidate(stop.model)
         if self.shut_until > now or (gate is not None and not gate.admits(now)):
             return None
         ring = stop.health.ring
         if not self.tried and not self.dead:
-            key = ring.pick(now, stop.model)
+            key = ring.pick(now, stop.model, prefer=prefer)
         else:
             unready = self.dead | {place for place, until in self.resting.items() if until > now}
-            key = ring.pick(now, stop.model, skip=self.tried | unready)
+            key = ring.pick(now, stop.model, skip=self.tried | unready, prefer=prefer)
             if key is None and now >= self.again:
-                key = ring.pick(now, stop.model, skip=unready)
+                key = ring.pick(now, stop.model, skip=unready, prefer=prefer)
         if key is None:
             return None
         return Permit(key, gate.enter(now) if gate is not None else None)
