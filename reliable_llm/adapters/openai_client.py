@@ -103,6 +103,7 @@ class OpenAIClient:
     def _connect(self, http: httpx2.AsyncClient) -> _Sdk:
         # Runs in a worker thread: importing the SDK takes most of a second.
         import httpx2
+        import jiter  # noqa: F401 - the first answer is decoded on the event loop
         import openai
 
         client = openai.AsyncOpenAI(

@@ -332,7 +332,7 @@ async def listen(host: Any, **fields: Any) -> tuple[list[StreamEvent], ReliableL
     try:
         async with adapter_on(host).stream(prepared(stream=True, **fields), KEY, Timeouts()) as stream:
             async for event in stream:
-                events.append(event)
+                events.append(event)  # noqa: PERF401 - what came before an error shall stay
     except ReliableLLMError as raised:
         error = raised
     return [event for event in events if not isinstance(event, Alive)], error, stream and stream.reply()
