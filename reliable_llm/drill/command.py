@@ -8,7 +8,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 import structlog
 
@@ -45,18 +45,36 @@ def drill(
     """
     _quiet_logs()
     out = out or sys.stdout
-    scenarios = [scenario for name in files for scenario in load(Path(name))] if files else [_story(story_name)]
+    read = [each for name in files for each in load(Path(name))] if files else [_story(story_name)]
+    scenarios = [each for each in read if isinstance(each, Scenario)]
+    broken = [each for each in read if isinstance(each, ScenarioError)]
     settings = _settings(config)
     if as_json:
         reports = [_as_line(run_scenario(each, seed=seed, settings=settings), out) for each in scenarios]
-    elif len(scenarios) == 1:
+    elif len(read) == 1 and scenarios:
         reports = [_told(scenarios[0], seed, settings, out)]
     else:
         reports = [_summed_up(run_scenario(each, seed=seed, settings=settings), out) for each in scenarios]
         _totals(reports, out)
     if html:
         _write_page(reports, Path(html))
+    if broken:
+        _complain(broken, out if as_json else None)
     return 0 if all(report.passed for report in reports) else 1
+
+
+def _complain(broken: Sequence[ScenarioError], out: TextIO | None) -> NoReturn:
+    """Name every scenario that could not be read, after the others have run."""
+    for error in broken if out else ():
+        unread: dict[str, object] = {
+            "id": error.scenario,
+            "passed": False,
+            "unsupported": [str(error)],
+            "mismatches": [],
+            "observed": {},
+        }
+        print(json.dumps(unread, ensure_ascii=False), file=out)
+    raise ScenarioError("\n".join(str(error) for error in broken))
 
 
 def _quiet_logs() -> None:

@@ -16,11 +16,16 @@ _KNOWN = sorted({*Scenario.model_fields, *Act.model_fields, *Call.model_fields})
 
 
 class ScenarioError(ConfigurationError):
-    """A scenario file cannot be read; the message names file, line, field and remedy."""
+    """A scenario cannot be read; the message names file, line, field and remedy, `scenario` its id."""
+
+    scenario: str | None = None
 
 
-def load(path: Path) -> list[Scenario]:
-    """Return the scenarios of *path*: JSON lines, one JSON object, or a JSON list of objects."""
+def load(path: Path) -> list[Scenario | ScenarioError]:
+    """Return the scenarios of *path*: JSON lines, one JSON object, or a JSON list of objects.
+
+    A scenario that cannot be read stands there as its `ScenarioError`. Raises one where the file itself cannot be read.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as exc:
@@ -30,12 +35,18 @@ def load(path: Path) -> list[Scenario]:
     return parse(text, str(path))
 
 
-def parse(text: str, name: str = "<scenario>") -> list[Scenario]:
-    """Return the scenarios of *text*; *name* stands in error messages."""
-    found = [_scenario(text, start, value, name) for start, value in _documents(text, name)]
+def parse(text: str, name: str = "<scenario>") -> list[Scenario | ScenarioError]:
+    """Return the scenarios of *text*, as `load` does; *name* stands in error messages."""
+    found: list[Scenario | ScenarioError] = []
+    seen: set[str] = set()
+    for start, value in _documents(text, name):
+        try:
+            found.append(_checked(_scenario(text, start, value, name), seen, name))
+        except ScenarioError as error:
+            error.scenario = str(value.get("id")) if isinstance(value, dict) else None
+            found.append(error)
     if not found:
         raise ScenarioError(f"{name}: holds no scenario; write one JSON object a line")
-    _check_ids(found, name)
     return found
 
 
@@ -130,16 +141,16 @@ def _child(text: str, at: int, wanted: int | str) -> int | None:
     return None
 
 
-def _check_ids(found: Sequence[Scenario], name: str) -> None:
-    seen: set[str] = set()
-    for scenario in found:
-        if scenario.id in seen:
-            raise ScenarioError(f"{name}: two scenarios have the id {scenario.id!r}; give each its own")
-        seen.add(scenario.id)
-        _check_names(scenario, name)
+def _checked(scenario: Scenario, seen: set[str], name: str) -> Scenario:
+    if scenario.id in seen:
+        raise ScenarioError(f"{name}: two scenarios have the id {scenario.id!r}; give each its own")
+    seen.add(scenario.id)
+    if not any(call.op == "construct" for call in scenario.calls):
+        _check_route(scenario, name)
+    return scenario
 
 
-def _check_names(scenario: Scenario, name: str) -> None:
+def _check_route(scenario: Scenario, name: str) -> None:
     models = {p.name: p.models for p in scenario.setup.providers}
     for provider, model in scenario.setup.route:
         if model not in models.get(provider, ()):

@@ -6,17 +6,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from reliable_llm.drill import observe, phrases
 from reliable_llm.drill.asking import Conversations, options
 from reliable_llm.drill.clock import DrillClock
 from reliable_llm.drill.scenario import Call
 from reliable_llm.drill.vendors import faults
-from reliable_llm.types import StreamEvent, TextDelta
+from reliable_llm.types import StreamEvent, TextDelta, Usage
 
 if TYPE_CHECKING:
     from reliable_llm.chat import FailoverChat
+    from reliable_llm.stream import ChatStream
 
 Json = dict[str, object]
 _PASSED_THROUGH: Final = {"cancelled", "caller_timeout"}
@@ -53,6 +54,7 @@ class Performer:
         self._deadline = deadline
         self._keys = keys
         self._consumer_errors: list[BaseException] = []
+        self._streams: dict[str, ChatStream] = {}
 
     async def perform(self, call: Call, name: str) -> Outcome:
         """Do it. Whatever is raised, `KeyboardInterrupt` too, is the outcome."""
@@ -61,13 +63,15 @@ class Performer:
             async with phrases.time_limit(call.wrapped_in) if call.wrapped_in else nullcontext():
                 return Outcome("ok", await self._operation(call.op)(call, name, seen))
         except BaseException as error:  # noqa: BLE001 - what passes through is what the drill is about
-            return self._raised(error, call, seen)
+            return self._raised(error, call, name, seen)
 
-    def _raised(self, error: BaseException, call: Call, seen: Sequence[StreamEvent]) -> Outcome:
+    def _raised(self, error: BaseException, call: Call, name: str, seen: Sequence[StreamEvent]) -> Outcome:
         own = [*self._own_errors(), *self._consumer_errors]
         figures = observe.raised(error, self._keys, own=own, limited=call.wrapped_in is not None)
         if call.op == "stream":
             figures |= {"partial_text": figures.get("partial_text", observe.text_since_restart(seen))}
+            if name in self._streams and "usage" not in figures:
+                figures["usage"] = observe.tokens(cast("Usage | None", self._streams[name].usage))
         if call.then and ("pickle" in call.then or "copy" in call.then):
             figures["after_roundtrip"] = observe.survives_copying(error)
         return Outcome("raises", figures)
@@ -95,25 +99,38 @@ class Performer:
         given = options(call, self._talk, self._deadline)
         if call.on_interrupt is not None:
             given["on_interrupt"] = call.on_interrupt
-        reader = phrases.consumer(call.consumer)
         async with self._chat(call.on).stream(sent, **given) as stream:  # type: ignore[arg-type]
-            async for event in stream:
-                seen.append(event)
-                if self._has_enough(reader, seen):
-                    return {"text": observe.text_since_restart(seen), **observe.streamed(seen)}
-                if reader.pause and isinstance(event, TextDelta):
-                    await asyncio.sleep(reader.pause)
+            self._streams[name] = stream
+            if await self._read(stream, call, seen):
+                return {"text": observe.text_since_restart(seen), **observe.streamed(seen)}
             reply = await stream.reply()
         self._talk.remember(name, sent, reply.message)
         return observe.answered(reply, self._keys) | observe.streamed(seen)
 
-    def _has_enough(self, reader: phrases.Consumer, seen: Sequence[StreamEvent]) -> bool:
-        enough = reader.stop_after is not None and sum(isinstance(e, TextDelta) for e in seen) >= reader.stop_after
-        if enough and reader.fails:
-            error = faults.named(reader.fails)
-            self._consumer_errors.append(error)
-            raise error
-        return enough
+    async def _read(self, stream: ChatStream, call: Call, seen: list[StreamEvent]) -> bool:
+        """Read on as the scenario's consumer does; return whether it has left before the end."""
+        reader = phrases.consumer(call.consumer)
+        cancel_after = phrases.chunk_count(call.cancel_at) if isinstance(call.cancel_at, str) else None
+        task = asyncio.current_task()
+        if reader.stop_after == 0:
+            return True
+        async for event in stream:
+            seen.append(event)
+            texts = sum(isinstance(each, TextDelta) for each in seen)
+            if reader.stop_after is not None and texts >= reader.stop_after:
+                return self._leaves(reader)
+            if isinstance(event, TextDelta) and reader.pause:
+                await asyncio.sleep(reader.pause)
+            if isinstance(event, TextDelta) and texts == cancel_after and task is not None:
+                task.cancel()
+        return False
+
+    def _leaves(self, reader: phrases.Consumer) -> bool:
+        if reader.fails is None:
+            return True
+        error = faults.named(reader.fails)
+        self._consumer_errors.append(error)
+        raise error
 
     async def _construct(self, call: Call, _name: str, _seen: list[StreamEvent]) -> Json:
         self._chat(call.on)
@@ -128,7 +145,8 @@ class Performer:
         return {}
 
     async def _jump(self, call: Call, _name: str, _seen: list[StreamEvent]) -> Json:
-        self._clock.jump(call.by_s or call.seconds or 0.0)
+        jumps = (call.by_s, call.by, call.seconds, call.jump_s, call.delta_s)
+        self._clock.jump(next((each for each in jumps if each is not None), 0.0))
         return {}
 
     async def _inspect(self, call: Call, _name: str, _seen: list[StreamEvent]) -> Json:

@@ -165,21 +165,29 @@ class Consumer:
 _NUMBERS: Final = {"first": 1, "one": 1, "second": 2, "two": 2, "three": 3}
 
 
+def chunk_count(text: str) -> int | None:
+    """Return the number in `after 2 chunks` or `after the first chunk`; None where there is none."""
+    found = re.search(r"(\d+|first|one|second|two|three)(?:st|nd|rd|th)? (?:chunk|event|delta|piece|token)", text)
+    return (_NUMBERS.get(found[1]) or int(found[1])) if found else None
+
+
 def consumer(given: str | dict[str, object] | None) -> Consumer:
     """Read `{"stop_after": 2}`, `breaks after 2 chunks`, `5 s per chunk`, `raises RuntimeError('x') after 1 chunk`."""
     if given is None:
         return Consumer()
     if isinstance(given, dict):
         return Consumer(**given)  # type: ignore[arg-type]
+    if re.search(r"never (?:reads|iterates|starts)|without reading|not read", given):
+        return Consumer(stop_after=0)
     raised = re.search(r"raises? (\w+(?:\([^)]*\))?)", given)
-    count = re.search(r"(\d+|first|one|second|two|three)(?:st|nd|rd|th)? (?:chunk|event|delta|piece|token)", given)
+    count = chunk_count(given)
     stops = re.search(r"break|stop|leav|clos|abandon|return|exit", given)
     slow = re.search(
         r"([\d.]+) ?s(?:econds?)?\b.*(?:per|each|every|between)|(?:sleeps?|pauses?|waits?) ([\d.]+)", given
     )
     if not (raised or stops or slow):
         raise ValueError(f"consumer {given!r}: write 'breaks after N chunks' or 'N s per chunk'")
-    after = (int(_NUMBERS.get(count[1], 0) or count[1]) if count else 1) if raised or stops else None
+    after = (count or 1) if raised or stops else None
     return Consumer(after, float(slow[1] or slow[2]) if slow else 0.0, raised[1] if raised else None)
 
 
@@ -199,3 +207,5 @@ def check(call: Call) -> None:
     if call.wrapped_in is not None:
         time_limit(call.wrapped_in)
     consumer(call.consumer)
+    if isinstance(call.cancel_at, str) and chunk_count(call.cancel_at) is None:
+        raise ValueError(f"cancel_at {call.cancel_at!r}: write a second, or 'after N chunks'")

@@ -72,7 +72,13 @@ def _words(moment: Moment, keys: Mapping[str, str]) -> tuple[str, str] | None:
         return _back_words(facts)
     if moment.what == "answered" and "served_by" in facts:
         return f"answered by {facts['served_by']}", "good"
-    return (f"raises {facts['kind']}", "bad") if moment.what == "failed" else None
+    return (_failure_words(facts), "bad") if moment.what == "failed" else None
+
+
+def _failure_words(facts: Mapping[str, object]) -> str:
+    hint = facts.get("retry_after")
+    soon = f"; worth another try in {hint:.0f} s" if isinstance(hint, int | float) else ""
+    return f"raises {facts['kind']}{soon}"
 
 
 def _back_words(facts: Mapping[str, object]) -> tuple[str, str]:

@@ -123,12 +123,10 @@ class _Drill:
         self._clock = DrillClock(seed=seed, slept=self._note_sleep)
         self._plan = plan
         self._chats: dict[str | None, FailoverChat] = {}
-        self._hooks = {
-            name: hook_error(text)
-            for call in scenario.calls
-            for text in (call.hook or {}).values()
-            for name in expanded(call.id)
-        }
+        self._hooks: dict[str, dict[str, BaseException]] = {}
+        for call in scenario.calls:
+            for hook, text in (call.hook or {}).items():
+                self._hooks.setdefault(hook, {}).update({name: hook_error(text) for name in expanded(call.id)})
         self._talk = Conversations()
         self._performer = Performer(
             self._chat, self._talk, self._clock, self._own_errors, scenario.setup.policy.deadline_s, self._keys()
@@ -146,7 +144,7 @@ class _Drill:
         self._timeline.add("slept", call, {"seconds": round(seconds, _DIGITS)})
 
     def _own_errors(self) -> list[BaseException]:
-        return [*self._observed.injected, *self._hooks.values()]
+        return [*self._observed.injected, *(error for errors in self._hooks.values() for error in errors.values())]
 
     def _chat(self, name: str | None) -> FailoverChat:
         """Return the coordinator of that name, built when first used."""
@@ -199,7 +197,7 @@ class _Drill:
         self._finish(step.name, outcome)
 
     def _cancel_later(self, call: Call, task: asyncio.Task[Outcome]) -> asyncio.TimerHandle | None:
-        if call.cancel_at is None:
+        if not isinstance(call.cancel_at, int | float):
             return None
         loop = asyncio.get_running_loop()
         at = loop.time() + call.cancel_at if call.sequential or call.cancel_at <= call.t else call.cancel_at
@@ -224,7 +222,8 @@ class _Drill:
 
     def report(self) -> Report:
         seen = self._figures()
-        findings = compare(self._scenario.expect, seen, self._timeline.events()) if self._expects() else Findings()
+        events = self._timeline.events(self._keys())
+        findings = compare(self._scenario.expect, seen, events) if self._expects() else Findings()
         findings.mismatches += [f"the caller's {name} changed" for name in self._talk.changed()]
         findings.mismatches += [f"{where}: the script has no more to say" for where in self._observed.unscripted]
         findings.mismatches += [f"{a.where}: request {a.number} was never closed" for a in self._observed.open()]

@@ -6,23 +6,47 @@ a scenario *unsupported*: it is listed with the reason, and never passes in sile
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema, field_validator
 
 ACTS: Final = (
     "ok", "ok_json", "ok_tool", "empty", "error", "raw", "stream", "stream_tool", "hang", "reset", "refuse", "inject",
 )  # fmt: skip
 ENDS: Final = ("done", "eof", "cut", "stall", "error_frame", "zero_bytes", "reset")
 OPS: Final = ("chat", "stream", "structured", "construct", "reset", "aclose", "inspect", "wall_clock_jump")
-PHASES: Final = ("connect", "headers", "before_headers", "body", "mid_body", "after_headers")
+PHASES: Final = (
+    "connect", "headers", "before_headers", "first_byte", "body", "mid_body", "after_headers", "mid_stream", "stream",
+)  # fmt: skip
+HOOKS: Final = ("on_request", "on_response")
+MOMENTS: Final = ("chunk", "ping", "comment", "keep-alive", "keepalive")
 SHAPES: Final = (
     "choices_empty", "choices_null", "content_null", "content_empty", "text_empty", "whitespace", "thinking_only",
     "no_fields",
 )  # fmt: skip
 
+# How an empty answer may be described, in order: the first pattern that is found decides.
+_SHAPES: Final = (
+    (r"thinking|reasoning", "thinking_only"),
+    (r"white|blank|space", "whitespace"),
+    (r"choices?_(null|none)|null_choices", "choices_null"),
+    (r"choice", "choices_empty"),
+    (r"null|none", "content_null"),
+    (r"text|string", "text_empty"),
+    (r"content|list|block", "content_empty"),
+)
+
+
+def shape_of(name: str) -> str:
+    """Return the shape that *name* describes, such as `content_null` for `null content`; *name* itself if unknown."""
+    plain = re.sub(r"[^a-z]+", "_", name.lower())
+    return next((shape for pattern, shape in _SHAPES if plain not in SHAPES and re.search(pattern, plain)), plain)
+
+
 Seconds = Annotated[float, Field(ge=0)]
+Number = Annotated[Any, WithJsonSchema({"type": "number"})]
 Count = Annotated[int, Field(ge=0)]
 Tokens = Annotated[list[int], Field(min_length=2, max_length=2, description="[input, output] tokens")]
 Pair = Annotated[list[str], Field(min_length=2, max_length=2, description="[provider, model]")]
@@ -58,7 +82,7 @@ class Provider(Part):
     name: str
     kind: Literal["openai", "anthropic"]
     keys: list[str]
-    models: list[str] = Field(min_length=1)
+    models: list[str]
     api: Literal["chat", "responses"] = "chat"
     caps: dict[str, bool] = Field(default_factory=dict, description="what its models can do: tools, vision, ...")
     window: int | None = Field(default=None, description="context window, tokens")
@@ -75,33 +99,33 @@ class Provider(Part):
 
 
 class Policy(Part):
-    """What a scenario changes of the corpus defaults."""
+    """What a scenario changes of the corpus defaults. The product checks the values."""
 
-    max_retries: Count = 2
-    backoff_s: Seconds = Field(default=1.0, description="the first wait; each further one is twice as long")
-    cap_s: Seconds = Field(default=30.0, description="the longest wait")
-    jitter: float = Field(default=0.0, ge=0, le=1)
-    patience_s: Seconds | None = Field(default=None, description="cap_s unless given")
-    quota_recovery_s: Seconds = 300.0
-    cooldown: Literal["retry_after"] | dict[str, Seconds] | None = Field(
+    max_retries: Number = 2
+    backoff_s: Number = Field(default=1.0, description="the first wait; each further one is twice as long")
+    cap_s: Number = Field(default=30.0, description="the longest wait")
+    jitter: Number = 0.0
+    patience_s: Number = Field(default=None, description="cap_s unless given")
+    quota_recovery_s: Number = 300.0
+    cooldown: Literal["retry_after"] | dict[str, Number] | None = Field(
         default=None, description='"retry_after", or seconds of rest by kind of failure'
     )
     wait_for_cooldown: bool = False
-    attempt_timeout_s: Seconds | None = None
-    connect_timeout_s: Seconds | None = None
-    first_byte_timeout_s: Seconds | None = None
-    first_token_timeout_s: Seconds | None = None
-    idle_timeout_s: Seconds | None = None
-    deadline_s: Seconds | None = Field(default=None, description="for every call that names none")
-    reserve_per_remaining_candidate_s: Seconds = 0.0
-    schema_retries: Count = 1
+    attempt_timeout_s: Number = None
+    connect_timeout_s: Number = None
+    first_byte_timeout_s: Number = None
+    first_token_timeout_s: Number = None
+    idle_timeout_s: Number = None
+    deadline_s: Number = Field(default=None, description="for every call that names none")
+    reserve_per_remaining_candidate_s: Number = 0.0
+    schema_retries: Number = 1
     failover_on: list[str] = Field(default_factory=list)
 
 
 class Setup(Part):
     """The coordinator under drill."""
 
-    providers: list[Provider] = Field(min_length=1)
+    providers: list[Provider]
     route: list[Pair] = Field(default_factory=list, description="the exact order of (provider, model)")
     policy: Policy = Policy()
 
@@ -146,6 +170,11 @@ class Act(Part):
     phase: str | None = Field(default=None, json_schema_extra=_one_of(PHASES, "where it happens"))
     raises: str | None = Field(default=None, alias="raise", description="the exception that the transport raises")
 
+    @field_validator("shape", mode="before")
+    @classmethod
+    def _plain_shape(cls, value: object) -> object:
+        return shape_of(value) if isinstance(value, str) else value
+
 
 class Upstream(Part):
     """The script of one (provider, key, model); `*` stands for any."""
@@ -172,7 +201,7 @@ class Call(Part):
     schema_: str | None = Field(default=None, alias="schema", description="Name{field:type, field:type}")
     extra: str | dict[str, object] | None = None
     deadline_s: Seconds | None = None
-    cancel_at: Seconds | None = None
+    cancel_at: Seconds | str | None = Field(default=None, description="a second, or 'after N chunks'")
     cancel_twice: bool | str = False
     sequential: bool = False
     concurrent: bool | Count = False
@@ -190,8 +219,11 @@ class Call(Part):
     what: list[str] | None = None
     then: str | None = None
     provider: str | None = None
-    by_s: float | None = None
+    by_s: float | None = Field(default=None, description="seconds that the wall clock jumps")
+    by: float | None = None
     seconds: float | None = None
+    jump_s: float | None = None
+    delta_s: float | None = None
     note: str | None = None
 
 
@@ -240,8 +272,14 @@ def _unknown_names(scenario: Scenario) -> Iterator[str]:
         yield from _not_in("end", act.end, ENDS)
         yield from _not_in("phase", act.phase, PHASES)
         yield from _not_in("shape", act.shape, SHAPES)
+        for _, what in act.timeline or ():
+            yield from _not_in("timeline", what, MOMENTS)
     for call in scenario.calls:
         yield from _not_in("op", call.op, OPS)
+        for name in call.hook or {}:
+            yield from _not_in("hook", name, HOOKS)
+        if call.then and not re.search("pickle|copy", call.then):
+            yield f"then {call.then!r}: not known"
 
 
 def _not_in(field: str, value: str | None, known: tuple[str, ...]) -> Iterator[str]:

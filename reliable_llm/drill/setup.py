@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -36,6 +35,10 @@ _KINDS: Final = {"content_filtered": "content_policy", "content_filter": "conten
 _MORE_KINDS: Final = {"auth": "authentication", "truncated": "output_truncated", "bad_request": "invalid_request"}
 
 
+# What the application's own hooks raise: by hook, then by call.
+Hooks = Mapping[str, Mapping[str, BaseException]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blueprint:
     """All that coordinators of one drill are built from. Each gets its own state; the wire is shared."""
@@ -47,9 +50,7 @@ class Blueprint:
     route: Sequence[Candidate] | None
     clients: list[httpx2.AsyncClient] = field(default_factory=list)
 
-    def build(
-        self, vendors: Vendors, clock: Clock, listener: Listener, hooks: Mapping[str, BaseException]
-    ) -> FailoverChat:
+    def build(self, vendors: Vendors, clock: Clock, listener: Listener, hooks: Hooks) -> FailoverChat:
         """Return a coordinator whose requests end at *vendors*. *hooks* fail the calls that they name."""
         from reliable_llm.chat import FailoverChat
 
@@ -58,19 +59,16 @@ class Blueprint:
             wired, route=self.route, retry=self.retry, recovery=self.recovery, clock=clock, listeners=[listener]
         )
 
-    def _wired(
-        self, provider: Provider, transport: httpx2.AsyncBaseTransport, hooks: Mapping[str, BaseException]
-    ) -> Provider:
-        hook = {"request": [_failing(hooks)]} if hooks else None
+    def _wired(self, provider: Provider, transport: httpx2.AsyncBaseTransport, hooks: Hooks) -> Provider:
+        hook = {name.removeprefix("on_"): [_failing(errors)] for name, errors in hooks.items()}
         client = httpx2.AsyncClient(transport=transport, trust_env=False, event_hooks=hook)
         self.clients.append(client)
         return replace(provider, http_client=client)
 
 
-def _failing(hooks: Mapping[str, BaseException]) -> Callable[[httpx2.Request], object]:
-    async def fail(_request: httpx2.Request) -> None:
-        await asyncio.sleep(0)
-        if error := hooks.get(current_call.get() or ""):
+def _failing(errors: Mapping[str, BaseException]) -> Callable[[object], object]:
+    async def fail(_message: object) -> None:
+        if error := errors.get(current_call.get() or ""):
             raise error
 
     return fail

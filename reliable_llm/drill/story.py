@@ -21,7 +21,10 @@ def story(name: str) -> Scenario:
     """Return the story *name*. Raises `ScenarioError` naming those there are."""
     if name not in names():
         raise ScenarioError(f"no story {name!r}; there are {', '.join(names())}")
-    return parse(_folder().joinpath(f"{name}.json").read_text(encoding="utf-8"), f"story {name}")[0]
+    told = parse(_folder().joinpath(f"{name}.json").read_text(encoding="utf-8"), f"story {name}")[0]
+    if isinstance(told, ScenarioError):
+        raise told
+    return told
 
 
 def _folder() -> resources.abc.Traversable:

@@ -50,9 +50,10 @@ class Timeline:
         """Listen to the coordinator."""
         self.add("event", current_call.get(), _fields(event))
 
-    def events(self) -> list[Json]:
-        """Return the coordinator's events as plain data."""
-        return [dict(moment.fields) for moment in self.moments if moment.what == "event"]
+    def events(self, keys: Mapping[str, str]) -> list[Json]:
+        """Return the coordinator's events as plain data; *keys* names key labels as the scenario does."""
+        told = [moment.fields for moment in self.moments if moment.what == "event"]
+        return [{**facts, "key": keys.get(str(facts.get("key")), facts.get("key"))} for facts in told]
 
 
 def _now() -> float:

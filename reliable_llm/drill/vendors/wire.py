@@ -144,6 +144,7 @@ class VendorTransport(httpx2.AsyncBaseTransport):
 
 
 # An act that breaks after the headers is a body that begins and does not end.
+_BEFORE: Final = {None, "connect", "headers", "before_headers", "first_byte"}
 _END_OF_PHASE: Final = {"hang": "stall", "reset": "reset"}
 
 
@@ -159,12 +160,11 @@ def _spoken(act: Act, voice: Voice, request: Incoming) -> tuple[int, dict[str, s
         return act.status or 200, headers, iter([Piece(_bytes(act.body))])
     if act.act == "error":
         return act.status or 500, _JSON | act.headers, iter([Piece(_bytes(voice.error(act)))])
-    if act.act in {"hang", "reset"}:
-        return (
-            200,
-            (_SSE if request.streamed else _JSON) | act.headers,
-            iter([Piece(b"{" if not request.streamed else b"")]),
-        )
+    if act.act in _END_OF_PHASE and not request.streamed:
+        return 200, _JSON | act.headers, iter([Piece(b'{"id": ')])
+    if act.act in _END_OF_PHASE:
+        broken = act.model_copy(update={"act": "stream", "end": _END_OF_PHASE[act.act]})
+        return 200, _SSE | act.headers, pieces(broken, voice, request)
     if request.streamed:
         return 200, _SSE | act.headers, pieces(act, voice, request)
     return 200, _JSON | act.headers, iter([Piece(_bytes(voice.answer(_joined(act))), act.gap_s * len(act.chunks))])
@@ -230,9 +230,9 @@ class _Exchange:
             raise error
         if act.act == "refuse":
             raise faults.refused()
-        if act.act == "reset" and act.phase in {None, "before_headers", "headers", "connect"}:
+        if act.act == "reset" and act.phase in _BEFORE:
             raise faults.reset(after_headers=False)
-        if act.act == "hang" and act.phase in {None, "headers", "before_headers", "connect"}:
+        if act.act == "hang" and act.phase in _BEFORE:
             await self.silence(_FOREVER, "connect" if act.phase == "connect" else "read")
 
 
