@@ -246,10 +246,15 @@ class UnsupportedFeatureError(RequestError):
 
 
 class InvalidOutputError(RequestError):
-    """The answer does not fit the schema asked for; `text` is what the model wrote."""
+    """The answer does not fit the schema asked for; `text` is what the model wrote, `problems` what is wrong in it."""
 
     kind = Kind.INVALID_OUTPUT
     text: str = ""
+    problems: tuple[str, ...] = ()
+
+
+class ToolArgumentsError(InvalidOutputError, ValueError):
+    """The arguments of a tool call are no JSON object, or not what the tool takes; `text` is what the model wrote."""
 
 
 class OutputTruncatedError(RequestError):

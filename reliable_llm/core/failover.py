@@ -66,8 +66,9 @@ class FailoverCall:
     """One call's way through its route. Create one per call; feed it every outcome; do what `next` says.
 
     `needs` are the features the request needs (`core.route.needs_of`); `needs_at` are those of candidates for which the
-    caller changes the request. `cuts` is how often a history that is too long may be cut (`core.truncation`). `deadline` is a time on the same clock as `now`.
-    `budget`, where there is one, is shared by all calls. `prefer` is the key's place to start from, for affinity.
+    caller changes the request. `cuts` is how often a history that is too long may be cut (`core.truncation`).
+    `deadline` is a time on the same clock as `now`. `budget`, where there is one, is shared by all calls. `prefer` is
+    the key's place to start from, for affinity.
     """
 
     __slots__ = (
