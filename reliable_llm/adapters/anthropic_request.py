@@ -80,8 +80,9 @@ def _encoded(body: Block) -> bytes:
     """Return *body* as it goes out, written down once for all retries and keys."""
     try:
         return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    except (TypeError, ValueError, RecursionError) as unsendable:
-        raise InvalidRequestError("the request holds something that JSON cannot express") from unsendable
+    except (TypeError, ValueError, RecursionError):
+        # Python's own message quotes what it could not encode: a prompt.
+        raise InvalidRequestError("the request holds something that JSON cannot express") from None
 
 
 def _headers(extra: Block) -> dict[str, str]:

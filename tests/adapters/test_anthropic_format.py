@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from anthropic.types import Message as VendorMessage
 from anthropic.types import MessageParam, TextBlock
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from reliable_llm.adapters.anthropic_format import from_anthropic, to_anthropic
 from reliable_llm.errors import InvalidRequestError, UnsupportedFeatureError
@@ -417,11 +417,39 @@ def histories(draw: st.DrawFn) -> tuple[Message, ...]:
     return tuple(messages)
 
 
+def exhaust(value: object) -> None:
+    """Walk through *value*: pydantic checks what is typed `Iterable` only as it is read."""
+    if isinstance(value, Mapping):
+        value = value.values()
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        for inner in value:
+            exhaust(inner)
+
+
+def validate(message: object) -> None:
+    exhaust(VALIDATOR.validate_python(message, strict=True, extra="forbid"))
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "hologram"},
+        {"type": "text"},
+        {"type": "text", "text": "a", "detail": "low"},
+        {"type": "tool_use", "id": "a", "name": "f", "input": "{}"},
+        {"type": "tool_result", "tool_use_id": "a", "content": [{"type": "image"}]},
+    ],
+)
+def test_the_validator_refuses_what_the_types_do_not_allow(block: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        validate(user([block]))
+
+
 def check_legal(wire: list[dict[str, Any]]) -> None:
     """The rules of the API that its types do not express."""
     pending: list[str] = []
     for number, message in enumerate(wire):
-        VALIDATOR.validate_python(message, strict=True, extra="forbid")
+        validate(message)
         assert number == 0 or message["role"] != wire[number - 1]["role"]
         blocks = message["content"] if isinstance(message["content"], list) else []
         assert message["content"]

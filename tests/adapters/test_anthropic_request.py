@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
+from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
+from pydantic import TypeAdapter
 
 from reliable_llm.adapters.anthropic_messages import AnthropicAdapter
 from reliable_llm.adapters.anthropic_request import DEFAULT_MAX_TOKENS
@@ -31,6 +33,7 @@ from reliable_llm.types import (
 ME = Candidate("anthropic", "claude")
 HI = (Message("user", "hi"),)
 LOOKUP = Tool(name="lookup", description="Look up.", parameters={"properties": {"q": {"type": "string"}}})
+SEARCH = {"type": "web_search_20250305", "name": "web_search"}
 PERSON = OutputSchema(
     name="Person",
     schema={"type": "object", "properties": {"age": {"type": "integer", "minimum": 0}}, "required": ["age"]},
@@ -98,6 +101,37 @@ def test_a_picture_in_an_assistant_message_is_unsupported() -> None:
     with pytest.raises(UnsupportedFeatureError) as raised:
         prepare((*HI, Message("assistant", (Document(url="https://x/a.pdf"),)), Message("user", "and?")))
     assert raised.value.feature == "assistant_media"
+
+
+BODY: TypeAdapter[Any] = TypeAdapter(MessageCreateParamsNonStreaming)
+
+
+def exhaust(value: object) -> None:
+    """Walk through *value*: pydantic checks what is typed `Iterable` only as it is read."""
+    if isinstance(value, Mapping):
+        value = value.values()
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        for inner in value:
+            exhaust(inner)
+
+
+@pytest.mark.parametrize("without", [set(), {"structured_output"}, {"reasoning_history"}])
+@pytest.mark.parametrize("choice", [None, "auto", "required", ToolName("lookup")])
+def test_a_body_with_everything_in_it_is_what_the_sdks_types_accept(without: set[str], choice: Any) -> None:
+    prepared = prepare(
+        (
+            Message("system", (Text("Be brief.", {"anthropic": {"cache_control": {"type": "ephemeral"}}}),)),
+            *thinking(ME),
+        ),
+        tools=(LOOKUP, Tool(name="g", strict=True), HostedTool(vendor="anthropic", spec=SEARCH)),
+        tool_choice=choice,
+        parallel_tool_calls=False,
+        output=PERSON,
+        reasoning="high",
+        stop=("END",),
+        without=without,
+    )
+    exhaust(BODY.validate_python(prepared.body, strict=True, extra="forbid"))
 
 
 # ---------------------------------------------------------------- tool turns
