@@ -20,6 +20,7 @@ from reliable_llm.core.budget import RetryBudget
 from reliable_llm.core.failover import FailoverCall
 from reliable_llm.core.hedge import Hedges
 from reliable_llm.core.route import Stop, needs_of
+from reliable_llm.core.truncation import cut, possible_cuts
 from reliable_llm.credentials import Credential
 from reliable_llm.errors import (
     AttemptTimeoutError,
@@ -28,8 +29,10 @@ from reliable_llm.errors import (
     Kind,
     ReliableLLMError,
     UnsupportedFeatureError,
+    default_verdict,
 )
 from reliable_llm.hedged import may_hedge, merged, race
+from reliable_llm.needs import changed_needs
 from reliable_llm.policy import BudgetPolicy, HedgePolicy, RecoveryPolicy, RetryPolicy, Timeouts
 from reliable_llm.telemetry.log import EventLog
 from reliable_llm.types import AdapterReply, ChatReply, ChatRequest, FinishReason, ServedBy
@@ -37,8 +40,10 @@ from reliable_llm.types import AdapterReply, ChatReply, ChatRequest, FinishReaso
 if TYPE_CHECKING:
     from reliable_llm.events import Event, Listener
     from reliable_llm.provider import Provider
+    from reliable_llm.structured import Repairs
+    from reliable_llm.types import OutputSchema
 
-PreparedRequests = dict[tuple[Stop, frozenset[str]], Prepared]
+PreparedRequests = dict[tuple[Stop, frozenset[str], int], Prepared]
 
 
 class Driver:
@@ -106,6 +111,8 @@ class Driver:
             retry=retry,
             recovery=self.recovery,
             needs=needs_of(request, stream=stream),
+            needs_at=changed_needs(request, stops, stream=stream) if request.overrides or request.extra else None,
+            cuts=possible_cuts(request.messages) if request.truncate else 0,
             deadline=deadline,
             budget=self.budget,
             prefer=None if affinity is None else crc32(affinity.encode()),
@@ -127,11 +134,12 @@ class Driver:
         clock = self.clock
         now = clock.monotonic()
         prepared: PreparedRequests = {}
+        repairs = None if request.output is None else _repairs(request, request.output)
         while True:
             action = call.next(now, clock.random())
             self.emit(call.events, request.tags)
             if isinstance(action, StartAttempt):
-                reply = await self._attempt(call, action, request, prepared)
+                reply = await self._attempt(call, action, request, prepared, repairs)
                 self.emit(call.events, request.tags)
                 if reply is not None:
                     return reply
@@ -142,10 +150,17 @@ class Driver:
             now = clock.monotonic()
 
     async def _attempt(
-        self, call: FailoverCall, action: StartAttempt, request: ChatRequest, cache: PreparedRequests
+        self,
+        call: FailoverCall,
+        action: StartAttempt,
+        request: ChatRequest,
+        cache: PreparedRequests,
+        repairs: Repairs | None,
     ) -> ChatReply | None:
         """Make one attempt and report it; return the reply, or None where the call goes on."""
         clock = self.clock
+        if repairs is not None:
+            request = repairs.request_for(action.stop.candidate)
         prepared = self.prepared(call, action, request, cache)
         if prepared is None:
             return None
@@ -157,7 +172,10 @@ class Driver:
             self.announce(action, request.tags)
             answer = await self._send(action, prepared, started)
             _refuse_refusal(answer, call)
+            parsed = None if repairs is None else repairs.read(action.stop.candidate, answer)
         except ReliableLLMError as error:
+            if error.kind is Kind.INVALID_OUTPUT:
+                cache.clear()  # the next request to this candidate holds the bad answer
             call.failed(action, clock.monotonic(), started, error, clock.random())
             return None
         except BaseException:
@@ -169,7 +187,10 @@ class Driver:
         if self._hedges is not None:
             self._hedges.observe(str(action.stop.candidate), ended - started)
         call.succeeded(action, ended, started, usage=answer.usage, request_id=answer.request_id)
-        return self.reply_of(call, action, answer, prepared, ended - started)
+        reply = self.reply_of(call, action, answer, prepared, ended - started)
+        if repairs is not None:
+            reply.parsed, reply.usage = parsed, repairs.usage(action.stop.candidate, answer.usage)
+        return reply
 
     async def _send(self, action: StartAttempt, prepared: Prepared, now: float) -> AdapterReply:
         """Send once, within the attempt's timeout and what the deadline leaves."""
@@ -196,19 +217,23 @@ class Driver:
     ) -> Prepared | None:
         """Return the request in the candidate's terms, made once per candidate; None where it cannot be."""
         stop = action.stop
-        found = cache.get((stop, action.without))
+        place = stop, action.without, action.cuts
+        found = cache.get(place)
         if found is None:
             target = Target(candidate=stop.candidate, model_id=stop.model_id)
             try:
                 adapter = self.adapter(stop.provider)
-                found = adapter.prepare(request, target, stream=stream, without=action.without)
+                wanted = request if action.cuts == 0 else _shortened(request, call, action)
+                found = adapter.prepare(wanted, target, stream=stream, without=action.without)
+                if request.strict:
+                    refuse_losses(found)
             except UnsupportedFeatureError as error:
                 call.refused(action, error)
                 return None
             except BaseException:
                 call.withdrawn(action)
                 raise
-            cache[stop, action.without] = found
+            cache[place] = found
         return found
 
     async def enter(self, call: FailoverCall, action: StartAttempt) -> Callable[[], None] | None:
@@ -267,7 +292,8 @@ class Driver:
             attempts=tuple(call.attempts),
             model=answer.model,
             request_id=answer.request_id,
-            dropped=prepared.dropped + answer.dropped,
+            dropped=tuple(dict.fromkeys(prepared.dropped + answer.dropped)),
+            context_truncated=action.cuts > 0,
             finish_detail=answer.finish_detail,
             raw_reply=answer.raw,
         )
@@ -335,6 +361,28 @@ def late(action: StartAttempt, *, by_deadline: bool) -> ReliableLLMError:
 def raise_now(action: Raise) -> None:
     """Raise the error of a call that has failed."""
     raise action.error
+
+
+def _repairs(request: ChatRequest, output: OutputSchema) -> Repairs:
+    from reliable_llm.structured import Repairs
+
+    return Repairs(request, output)
+
+
+def _shortened(request: ChatRequest, call: FailoverCall, action: StartAttempt) -> ChatRequest:
+    """Return *request* with its history cut, and tell so."""
+    messages = cut(request.messages, action.cuts)
+    dropped = len(request.messages) - len(messages)
+    call.events.append(events.ContextTruncated(action.stop.provider, action.stop.model, dropped))
+    return replace(request, messages=messages)
+
+
+def refuse_losses(prepared: Prepared) -> None:
+    """Raise `UnsupportedFeatureError` where something would be lost in translation."""
+    if prepared.dropped:
+        lost = f"no word for {', '.join(prepared.dropped)}"
+        verdict = replace(default_verdict(Kind.UNSUPPORTED, rule="strict"), feature=lost)
+        raise UnsupportedFeatureError("strict: something would be lost in translation", verdict=verdict)
 
 
 def nothing() -> None:

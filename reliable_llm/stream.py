@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
 from reliable_llm.core.actions import Sleep, StartAttempt
 from reliable_llm.core.overlap import WINDOW, without_overlap
 from reliable_llm.core.route import Stop
-from reliable_llm.driver import Driver, late, nothing, raise_now, time_limit
+from reliable_llm.driver import Driver, PreparedRequests, late, nothing, raise_now, time_limit
 from reliable_llm.errors import (
     DeadlineExceededError,
     EmptyResponseError,
@@ -118,7 +118,7 @@ class ChatStream:
         self._hedge_delay = driver.hedge_delay(request, stops)
         if self._hedge_delay is not None:
             self._hedge = ChatStream(driver, request, stops[1:], retry, deadline, on_interrupt, affinity=affinity)
-        self._cache: dict[tuple[Stop, frozenset[str]], Prepared] = {}
+        self._cache: PreparedRequests = {}
         self._open: _Open | None = None
         self._prepared: Prepared | None = None
         self._pending: deque[StreamEvent] = deque()
@@ -336,6 +336,7 @@ class ChatStream:
         if self._carried:
             answer = replace(answer, parts=(Text(self.text), *(p for p in answer.parts if not isinstance(p, Text))))
         now = driver.clock.monotonic()
+        parsed = self._parsed(attempt, answer, now)
         self._call.succeeded(
             attempt.action, now, attempt.started, usage=event.usage or answer.usage, request_id=answer.request_id
         )
@@ -343,7 +344,22 @@ class ChatStream:
         assert self._prepared is not None  # noqa: S101
         reply = driver.reply_of(self._call, attempt.action, answer, self._prepared, now - attempt.started)
         self._reply = merged(reply, (self._lost, reply.attempts)) if self._lost else reply
+        self._reply.parsed = parsed
         self._emit()
+
+    def _parsed(self, attempt: _Open, answer: AdapterReply, now: float) -> object:
+        """Return the structured answer. What does not fit has been shown already: it is raised, not repaired."""
+        if self._asked.output is None:
+            return None
+        from reliable_llm.structured import read
+
+        try:
+            return read(answer, self._asked.output)
+        except ReliableLLMError as error:
+            self._answer = answer
+            broken = self._call.broke_off(attempt.action, now, attempt.started, error)
+            self._emit()
+            raise broken from None
 
     # ---------------------------------------------------------------- when it breaks
 

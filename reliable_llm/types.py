@@ -269,7 +269,8 @@ class ChatRequest:
 
     `reasoning` is an effort: none, minimal, low, medium, high, xhigh or max. `extra` holds further body fields by
     provider name or vendor. `overrides` replaces fields per candidate (`{"openai/gpt-5.1": {"temperature": None}}`;
-    None leaves the field out). `tags` are the caller's own words for logs and traces.
+    None leaves the field out). `tags` are the caller's own words for logs and traces. `strict` refuses candidates that
+    have no word for something in the request; `truncate` allows whole turns of a history that is too long to be dropped.
     """
 
     messages: tuple[Message, ...]
@@ -285,6 +286,8 @@ class ChatRequest:
     extra: Mapping[str, Json] = field(default_factory=_nothing)
     overrides: Mapping[str, Json] = field(default_factory=_nothing)
     tags: Mapping[str, str] = field(default_factory=dict)
+    strict: bool = False
+    truncate: bool = False
 
     def __repr__(self) -> str:
         return f"ChatRequest({len(self.messages)} messages, {len(self.tools)} tools)"
