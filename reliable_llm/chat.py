@@ -297,7 +297,7 @@ class FailoverChat:
             )
         found: list[Event] = [events.ConfigWarning(name, "no key") for name in keyless]
         vendors = {provider.vendor for provider in self._providers.values()}
-        if len(self._providers) > 1 and len(vendors) == 1:
+        if len(self._providers) > 1 and len(vendors) == 1 and vendors != {"unknown"}:
             found.append(
                 events.ConfigWarning(next(iter(self._providers)), "all providers share one vendor, and its outages")
             )
