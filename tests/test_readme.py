@@ -57,6 +57,29 @@ def test_the_readme_has_two_commands_of_one_line() -> None:
     assert "pytest" in commands[1]
 
 
+def test_the_main_job_tells_the_whole_story_without_a_key() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "reliable_llm", "drill"],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+        env=dict(os.environ),
+    )
+
+    assert (run.returncode, run.stderr) == (0, "")
+    story = (
+        "answered by anthropic/claude",
+        "time is up: this one call tries openai",
+        "openai is back",
+        "answered by openai/gpt",
+        "As expected",
+    )
+    told = [run.stdout.find(part) for part in story]
+    assert told == sorted(told)
+    assert told[0] > 0
+
+
 @pytest.mark.parametrize(
     ("words", "value"),
     [
