@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from reliable_llm.adapters.anthropic_blocks import Block, part_from_block
@@ -70,6 +70,7 @@ class StreamAssembly:
         self._message: Block = {}
         self._blocks: dict[int, _Open] = {}
         self._usage: Block = {}
+        self._counted = False
         self._final_count = False
         self._calls = 0
         self.output = False
@@ -83,11 +84,11 @@ class StreamAssembly:
 
     @property
     def usage(self) -> Usage | None:
-        """Tokens so far; partial until the final count."""
+        """Tokens so far; partial until the final count. The output count of the start event is a placeholder."""
         usage = usage_of(self._usage) if self._usage else None
         if usage is None or self._final_count:
             return usage
-        return _partial(usage)
+        return replace(usage, partial=True, output_tokens=usage.output_tokens if self._counted else None)
 
     @property
     def finish(self) -> FinishReason:
@@ -202,8 +203,9 @@ class StreamAssembly:
     def _message_delta(self, event: Json) -> Events:
         delta = _mapping(event.get("delta"))
         self._message |= {name: value for name, value in delta.items() if value is not None}
-        if self._message.get("stop_reason") is not None and isinstance(event.get("usage"), Mapping):
-            self._final_count = True
+        if isinstance(event.get("usage"), Mapping):
+            self._counted = True
+            self._final_count = self._message.get("stop_reason") is not None
         return self._count(event.get("usage"))
 
     def _stop(self, _: Json) -> Events:
@@ -297,7 +299,3 @@ def _object(text: str) -> dict[str, object] | None:
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
-
-
-def _partial(usage: Usage) -> Usage:
-    return usage + Usage(partial=True)

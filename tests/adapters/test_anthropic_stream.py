@@ -112,6 +112,8 @@ def sse(events: Iterable[Wire]) -> bytes:
     return b"".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events)
 
 
+# The output count of the start event is a placeholder.
+SO_FAR = Usage(input_tokens=7, output_tokens=None, partial=True)
 HELLO = [start(), *text(0, "Hel", "lo")]
 
 
@@ -172,7 +174,7 @@ async def test_text_comes_in_pieces_and_ends_with_the_final_count() -> None:
     events, reply = await received(sse([*HELLO, *end()]))
     final = Usage(input_tokens=7, output_tokens=9)
     assert events == [
-        UsageUpdate(Usage(input_tokens=7, output_tokens=1, partial=True)),
+        UsageUpdate(SO_FAR),
         TextDelta("Hel"),
         TextDelta("lo"),
         UsageUpdate(final),
@@ -219,10 +221,16 @@ async def test_counts_are_cumulative_and_none_keeps_what_was() -> None:
     assert reply.usage == Usage(input_tokens=107, output_tokens=9, cache_read_tokens=100)
 
 
+async def test_a_count_before_the_last_is_told_as_partial() -> None:
+    early = {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 4}}
+    events, _ = await received(sse([*HELLO, early, *end()]))
+    assert UsageUpdate(Usage(input_tokens=7, output_tokens=4, partial=True)) in events
+
+
 async def test_without_a_final_count_usage_stays_partial() -> None:
     last: list[Wire] = [{"type": "message_delta", "delta": {"stop_reason": "end_turn"}}, {"type": "message_stop"}]
     events, _ = await received(sse([*HELLO, *last]))
-    assert events[-1] == Finished(FinishReason.STOP, Usage(input_tokens=7, output_tokens=1, partial=True))
+    assert events[-1] == Finished(FinishReason.STOP, SO_FAR)
 
 
 @pytest.mark.parametrize(
@@ -365,7 +373,7 @@ async def test_an_end_without_the_terminal_event_before_output_is_a_connection_f
 async def test_FS_049_a_break_after_the_preamble_keeps_the_usage_so_far() -> None:
     _, error = await broken(sse([start()]), after=httpx2.RemoteProtocolError("cut"))
     assert error.kind is Kind.CONNECTION
-    assert error.usage == Usage(input_tokens=7, output_tokens=1, partial=True)
+    assert error.usage == SO_FAR
 
 
 @pytest.mark.parametrize("line", [b"event: error\n", b""])
@@ -442,7 +450,7 @@ async def test_FS_048_a_cut_after_output_is_an_interruption_that_names_its_cause
     _, error = await broken(sse(HELLO), after=failure)
     assert isinstance(error, StreamInterruptedError)
     assert (error.partial_text, error.cause_kind, error.__cause__) == ("Hello", kind, failure)
-    assert error.usage == Usage(input_tokens=7, output_tokens=1, partial=True)
+    assert error.usage == SO_FAR
 
 
 async def test_FS_053_a_broken_event_after_output_is_an_interruption() -> None:
