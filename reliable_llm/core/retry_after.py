@@ -63,11 +63,8 @@ _CHINA: Final = timezone(timedelta(hours=8))
 
 def seconds(value: object) -> float | None:
     """Return *value* as a wait in seconds; whatever is not a plain positive number is no hint."""
-    try:
-        number = float(text(value)[:40])
-    except (ValueError, OverflowError):
-        return None
-    return _sane(number)
+    number = _number(value)
+    return None if number is None else _sane(number)
 
 
 def wait_from_headers(headers: Mapping[str, str], wall: float) -> float | None:
@@ -114,7 +111,7 @@ def _sane(number: float) -> float | None:
 
 def _duration(value: str) -> float | None:
     """Return "6m0s", "1.5s", "20ms", "2 minutes" in seconds."""
-    pieces = _PIECE.findall(value[:100])
+    pieces = [] if value.lstrip().startswith("-") else _PIECE.findall(value[:100])
     return _sane(sum(float(number) * _UNITS[unit.lower()] for number, unit in pieces))
 
 
@@ -147,8 +144,9 @@ def _epoch(value: object, now: float) -> float | None:
 
 
 def _number(value: object) -> float | None:
+    digits = text(value)[:40]
     try:
-        return float(text(value)[:40])
+        return float(digits) if digits.isascii() else None
     except (ValueError, OverflowError):
         return None
 

@@ -40,8 +40,8 @@ TABLE: Final = (
 )
 
 _NAME = re.compile(
-    r"(?:unsupported (?:parameter|value)s?:?|arguments? supplied:?|support (?:the )?parameters?:?|^)"
-    r"\s*\[?[`'\"]?([A-Za-z_][\w.]{0,59})[`'\"]?",
+    r"(?:unsupported (?:parameter|value)s?:?|arguments? supplied:?|support (?:the )?parameters?:?)"
+    r"\s*\[?[`'\"]?([A-Za-z_][\w.]{0,59})|^[`'\"]?([A-Za-z_][\w.]{0,59})[`'\"]? (?:parameter |is |are )",
     re.IGNORECASE,
 )
 _FEATURES: Final = {
@@ -70,4 +70,4 @@ def feature_of(feature: str | None, param: str | None, texts: Sequence[str]) -> 
 
 def _named(texts: Sequence[str]) -> str | None:
     found = next(filter(None, (_NAME.search(message) for message in texts)), None)
-    return found.group(1) if found else None
+    return found.group(1) or found.group(2) if found else None

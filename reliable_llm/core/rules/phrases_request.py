@@ -44,7 +44,7 @@ FIRST: Final = (
         r"at most|smaller|<)|exceeds the model's output)|"
         r"^max_(?:completion_|output_)?tokens: \d+ > \d+, which is the maximum allowed number of output|"
         r"^max_(?:completion_|output_)?tokens is too large: \d+\. this model supports at most",
-        feature="parameter:max_tokens",
+        feature="max_output",
         reason="more output asked for than this model writes: trimming the prompt does nothing",
     ),
     Rule(

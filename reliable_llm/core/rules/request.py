@@ -22,6 +22,13 @@ NOT_WHAT_IT_SAYS: Final = (
     ),
     Rule(
         kind=Kind.INVALID_REQUEST,
+        name="code.foreign_reasoning",
+        codes=("invalid_encrypted_content", "thinking_signature_invalid", "invalid_thinking_signature"),
+        feature="reasoning_history",
+        reason="reasoning of another issuer in the history: without it the same request passes",
+    ),
+    Rule(
+        kind=Kind.INVALID_REQUEST,
         name="code.by_status_only",
         statuses=(400, 409, 412),
         codes=tuple(sorted(BY_STATUS_ONLY)),

@@ -43,6 +43,8 @@ def kind_of_status(status: int) -> Kind:
     found = BY_STATUS.get(status)
     if found is not None:
         return found
+    if status < 400:  # a redirect that is not followed: the base URL is wrong
+        return Kind.CONFIGURATION
     return Kind.SERVER_ERROR if status >= 500 else Kind.INVALID_REQUEST
 
 
