@@ -29,7 +29,7 @@ from reliable_llm import events
 from reliable_llm.core.actions import Action, Raise, Sleep, StartAttempt
 from reliable_llm.core.backoff import backoff_delay, spread
 from reliable_llm.core.budget import RetryBudget
-from reliable_llm.core.features import can_do_without, done_without, remembered_as
+from reliable_llm.core.features import can_do_without, done_without, refused_feature
 from reliable_llm.core.ledger import Ledger
 from reliable_llm.core.memory import (
     TRANSIENT,
@@ -301,10 +301,11 @@ class FailoverCall:
     ) -> None:
         """The rule: what happens on a failure."""
         verdict = error.verdict
+        feature = refused_feature(error)
         if error.kind is Kind.DEADLINE:
             self._final = error
-        elif self._can_do_without(action, error):
-            visit.without |= {remembered_as(verdict.feature or "")}
+        elif feature is not None:
+            self._do_without_or_leave(visit, action, feature, error, now)
         elif error.kind is Kind.INVALID_OUTPUT and visit.repairs < self._retry.schema_retries:
             visit.repair()
         elif error.kind is Kind.CONTEXT_WINDOW:
@@ -322,18 +323,15 @@ class FailoverCall:
                 self._avoid.add(action.stop.provider)
             self._leave(visit, error, now)
 
-    def _can_do_without(self, action: StartAttempt, error: ReliableLLMError) -> bool:
-        feature, stop = error.verdict.feature, action.stop
-        return (
-            error.kind is Kind.UNSUPPORTED
-            and feature is not None
-            and can_do_without(
-                remembered_as(feature),
-                without=action.without,
-                needs=self._needed(stop),
-                prompt_tools=stop.capabilities.prompt_tools,
-            )
-        )
+    def _do_without_or_leave(
+        self, visit: Visit, action: StartAttempt, feature: str, error: ReliableLLMError, now: float
+    ) -> None:
+        """Ask the candidate again in another form, where there is one; the next may have what this one refused."""
+        needs, prompt_tools = self._needed(action.stop), action.stop.capabilities.prompt_tools
+        if can_do_without(feature, without=action.without, needs=needs, prompt_tools=prompt_tools):
+            visit.without |= {feature}
+        else:
+            self._leave(visit, error, now)
 
     def _need_larger(self, visit: Visit, error: ReliableLLMError) -> None:
         """Go on only to candidates known to have a larger window; with none, cut the history or let the error stand."""

@@ -9,11 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from reliable_llm.errors import Kind, ReliableLLMError
 from reliable_llm.types import ChatRequest
 
 # Features that a candidate may lack and still serve: the adapter can do without them in another form.
 # `stream_options` asks for usage in a stream; it is our own wish, not the caller's.
 EMULATED: Final = frozenset({"structured_output", "reasoning_history", "streaming", "parameter:stream_options"})
+
+# Kinds of failure that can name a feature: the same request passes without it, or at another candidate.
+NAMING: Final = frozenset({Kind.UNSUPPORTED, Kind.INVALID_REQUEST})
+
+# What a refusal says about one request, not about the candidate: nothing to remember.
+OF_THE_REQUEST: Final = frozenset({"reasoning_history", "max_output"})
 
 # Two spellings of one limit: a candidate that refuses one of them is asked with the other.
 SPELLINGS: Final = frozenset({"parameter:max_tokens", "parameter:max_completion_tokens"})
@@ -37,8 +44,13 @@ def parameter(name: str) -> str:
     return f"parameter:{_NEUTRAL.get(name, name)}"
 
 
-def remembered_as(feature: str) -> str:
-    """Return the one name under which a refused *feature* is remembered."""
+def refused_feature(error: ReliableLLMError) -> str | None:
+    """Return the feature that the candidate refused, under its one name; None where the failure is another one."""
+    feature = error.verdict.feature
+    return _one_name(feature) if error.kind in NAMING and feature else None
+
+
+def _one_name(feature: str) -> str:
     prefix, _, name = feature.partition(":")
     return parameter(name) if prefix == "parameter" and name else feature
 

@@ -7,7 +7,7 @@
 | authentication | the key | until `reset()` |
 | permission | the key for this model | `memory`; one probe |
 | model_not_found | the candidate | `memory`; one probe |
-| unsupported | nothing: the feature is remembered | `memory` |
+| unsupported, or invalid_request for want of a feature | nothing: the feature is remembered | `memory` |
 | transient kinds | the candidate, if the breaker is on | its seconds, once retries are spent; one probe |
 
 A limit or a refusal that no other key would escape (the verdict says so) rests the candidate instead of the key.
@@ -21,11 +21,11 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from reliable_llm import events
-from reliable_llm.core.features import remembered_as
+from reliable_llm.core.features import OF_THE_REQUEST, refused_feature
 from reliable_llm.core.keyring import KeyPermit
 from reliable_llm.core.recovery import FOREVER, Fault, Gate, GatePermit
 from reliable_llm.core.route import Stop
-from reliable_llm.errors import Kind, ReliableLLMError, Scope, UnsupportedFeatureError
+from reliable_llm.errors import Kind, ReliableLLMError, Scope
 from reliable_llm.policy import RecoveryPolicy
 
 TRANSIENT: Final = frozenset(
@@ -40,15 +40,12 @@ TRANSIENT: Final = frozenset(
     }
 )
 
-# Failures of the key or of this process: they say nothing about the candidate.
-_NOT_THE_CANDIDATE: Final = TRANSIENT | {
-    Kind.RATE_LIMITED,
-    Kind.QUOTA_EXHAUSTED,
-    Kind.AUTHENTICATION,
-    Kind.PERMISSION,
-    Kind.DEADLINE,
-    Kind.CONFIGURATION,
-}
+# Failures of the way, or of this process: they say nothing about key or candidate.
+_PROVES_NOTHING: Final = TRANSIENT | {Kind.DEADLINE, Kind.CONFIGURATION, Kind.QUEUE_FULL, Kind.CLOSED}
+
+# After these, and only these, a key or a candidate that was probed has not shown itself fit.
+_NOT_THE_KEY: Final = _PROVES_NOTHING | {Kind.QUOTA_EXHAUSTED, Kind.AUTHENTICATION, Kind.PERMISSION}
+_NOT_THE_CANDIDATE: Final = _NOT_THE_KEY | {Kind.RATE_LIMITED, Kind.MODEL_NOT_FOUND}
 
 # What listeners are told is missing: a structured answer is still served, in another form than the native one.
 _MISSING: Final = {"structured_output": "json_schema"}
@@ -88,7 +85,6 @@ def remember_failure(
 ) -> Iterator[events.Event]:
     """Block what this failure proves to be unfit; *cooldown* is how long a rate limit rests."""
     fault = Fault(kind=error.kind, at=now, status=error.status, code=error.code)
-    _settle_probes(stop, permit, error)
     match error.kind:
         case Kind.RATE_LIMITED:
             _cool_down(stop, permit, fault, now + cooldown, policy, rotate=error.verdict.rotate_key)
@@ -100,12 +96,17 @@ def remember_failure(
             yield from _deny(stop, permit, error, fault, now, policy)
         case Kind.MODEL_NOT_FOUND:
             yield from rest_candidate(stop, permit, fault, policy.memory)
-        case Kind.UNSUPPORTED if isinstance(error, UnsupportedFeatureError) and error.feature:
-            feature = remembered_as(error.feature)
-            stop.health.learn(stop.model, feature, now + policy.memory)
-            yield events.CapabilityLearned(stop.provider, stop.model, _MISSING.get(feature, feature))
+        case Kind.UNSUPPORTED | Kind.INVALID_REQUEST:
+            yield from _learn(stop, refused_feature(error), now + policy.memory)
         case _:
             pass
+    _settle_probes(stop, permit, error.kind)
+
+
+def _learn(stop: Stop, feature: str | None, until: float) -> Iterator[events.Event]:
+    if feature is not None and feature not in OF_THE_REQUEST:
+        stop.health.learn(stop.model, feature, until)
+        yield events.CapabilityLearned(stop.provider, stop.model, _MISSING.get(feature, feature))
 
 
 def rest_candidate(stop: Stop, permit: Permit, fault: Fault, seconds: float) -> Iterator[events.Event]:
@@ -124,19 +125,21 @@ def repark_probe(stop: Stop, permit: Permit, now: float, policy: RecoveryPolicy)
             gate.force(until=now + policy.quota, fault=gate.fault, probe=True)
 
 
-def _settle_probes(stop: Stop, permit: Permit, error: ReliableLLMError) -> None:
-    """Let a probe's failure speak about the rest it was sent to end, unless its own branch blocks again."""
+def _settle_probes(stop: Stop, permit: Permit, kind: Kind) -> None:
+    """Let a probe's failure speak about the rests it was sent to end.
+
+    What was blocked just before has begun a new generation: this permit does not touch it any more.
+    """
     ring = stop.health.ring
-    kind = error.kind
-    if kind in TRANSIENT or kind is Kind.DEADLINE:
+    if kind in _NOT_THE_KEY:
         ring.release(permit.key, stop.model)
-    elif kind not in (Kind.QUOTA_EXHAUSTED, Kind.AUTHENTICATION, Kind.PERMISSION):
+    else:
         ring.succeed(permit.key, stop.model)
     gate = stop.health.candidate(stop.model)
     if gate is not None and permit.candidate is not None:
         if kind in _NOT_THE_CANDIDATE:
             gate.release(permit.candidate)
-        elif kind is not Kind.MODEL_NOT_FOUND:
+        else:
             gate.succeed(permit.candidate)
 
 
