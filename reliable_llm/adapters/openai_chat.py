@@ -10,7 +10,7 @@ from reliable_llm.adapters.openai_chat_events import ChatAssembly
 from reliable_llm.adapters.openai_chat_reply import read_reply
 from reliable_llm.adapters.openai_client import OpenAIClient
 from reliable_llm.adapters.openai_messages import to_openai
-from reliable_llm.adapters.openai_parts import Wire, own_extra, unsupported
+from reliable_llm.adapters.openai_parts import Wire, losses, own_extra, unsupported
 from reliable_llm.adapters.openai_reply import decode
 from reliable_llm.adapters.openai_request import (
     Body,
@@ -83,6 +83,8 @@ def prepare(request: ChatRequest, target: Target, vendor: str, *, stream: bool, 
     plan = plan_output(request, without)
     messages = request.messages if plan.prompt is None else (*request.messages, plan.prompt)
     body = Body({"model": target.model_id, "messages": to_openai(messages, vendor=vendor)}, without)
+    # Chat takes no reasoning back, its own least of all: only what another candidate thought is a loss.
+    body.dropped += losses(messages, vendor, lambda part: part.issuer == target.candidate)
     _put_tools(body, request, plan, vendor)
     _put_parameters(body, request, vendor)
     if plan.native is not None:

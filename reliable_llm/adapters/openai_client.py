@@ -113,7 +113,8 @@ class OpenAIClient:
             default_headers=dict(self._settings.headers),
             http_client=http,
         )
-        # An absolute address spares the client from joining it anew for every request.
-        url = f"{client.base_url}{self._path}"
+        # An absolute address spares the client from joining it anew for every request. A base without a path has no
+        # slash at its end.
+        url = str(client.base_url).rstrip("/") + f"/{self._path}"
         self.errors = (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, ConnectionError)
         return _Sdk(client, url, httpx2.Response)

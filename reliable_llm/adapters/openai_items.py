@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from reliable_llm.adapters.openai_messages import check_pairs
-from reliable_llm.adapters.openai_parts import OPENAI, Wire, data_url, is_own, own_extra, result_text, wire_id
+from reliable_llm.adapters.openai_parts import OPENAI, Wire, data_url, is_own, own_extra, result_text
 from reliable_llm.adapters.openai_reply import is_complete_json, text_or_none
+from reliable_llm.adapters.tool_ids import wire_id
 from reliable_llm.types import (
     Candidate,
     Document,
@@ -37,13 +38,13 @@ def split_instructions(messages: Iterable[Message]) -> tuple[str | None, tuple[M
     return "\n\n".join(text for text in leading if text) or None, tuple(rest)
 
 
-def to_items(messages: tuple[Message, ...], vendor: str, candidate: Candidate) -> list[Wire]:
-    """Return *messages* as input items. Reasoning goes back to the candidate that wrote it, and to no other."""
+def to_items(messages: tuple[Message, ...], vendor: str, own: Callable[[Reasoning], bool]) -> list[Wire]:
+    """Return *messages* as input items; of reasoning, what is the candidate's *own* and sealed."""
     check_pairs(messages)
     items: list[Wire] = []
     for message in messages:
         if message.role == "assistant":
-            items += _assistant_items(message, vendor, candidate)
+            items += _assistant_items(message, vendor, own)
         else:
             items += _user_items(message, vendor)
     return items
@@ -106,11 +107,11 @@ def _result_item(result: ToolResult, vendor: str) -> Wire:
     return {"type": "function_call_output", "call_id": wire_id(result.call_id), "output": output}
 
 
-def _assistant_items(message: Message, vendor: str, candidate: Candidate) -> list[Wire]:
-    return [item for part in message.parts if (item := _assistant_item(part, vendor, candidate))]
+def _assistant_items(message: Message, vendor: str, own: Callable[[Reasoning], bool]) -> list[Wire]:
+    return [item for part in message.parts if (item := _assistant_item(part, vendor, own))]
 
 
-def _assistant_item(part: Part, vendor: str, candidate: Candidate) -> Wire | None:
+def _assistant_item(part: Part, vendor: str, own: Callable[[Reasoning], bool]) -> Wire | None:
     match part:
         case Text():
             return {"role": "assistant", "content": part.text} if part.text else None
@@ -118,7 +119,7 @@ def _assistant_item(part: Part, vendor: str, candidate: Candidate) -> Wire | Non
             arguments = part.arguments or "{}"
             return {"type": "function_call", "call_id": wire_id(part.id), "name": part.name, "arguments": arguments}
         case Reasoning():
-            return _reasoning_item(part) if part.issuer == candidate and part.opaque is not None else None
+            return _reasoning_item(part) if part.opaque is not None and own(part) else None
         case Opaque():
             return dict(part.data) if _is_item(part, vendor) else None
         case _:

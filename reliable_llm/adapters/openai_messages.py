@@ -21,8 +21,8 @@ from reliable_llm.adapters.openai_parts import (
     read_tool_call,
     result_text,
     tool_call,
-    wire_id,
 )
+from reliable_llm.adapters.tool_ids import wire_id
 from reliable_llm.errors import InvalidRequestError
 from reliable_llm.types import NOTHING, Document, Image, Json, Message, Opaque, Part, Text, ToolCall, ToolResult
 
@@ -48,7 +48,10 @@ def to_openai(messages: Iterable[Message], *, vendor: str = OPENAI) -> list[Wire
         if moved and not _only_results(message):
             out.append({"role": "user", "content": moved})
             moved = []
-        _RENDER[message.role](message, vendor, out)
+        if _is_plain(message):
+            out.append({"role": message.role, "content": message.content})
+        else:
+            _RENDER[message.role](message, vendor, out)
     if moved:
         out.append({"role": "user", "content": moved})
     return out
@@ -59,7 +62,11 @@ def check_pairs(messages: Sequence[Message]) -> None:
     open_calls: dict[str, int] = {}
     foreign: set[object] = set()
     for number, message in enumerate(messages):
-        parts = () if isinstance(message.content, str) else message.content
+        parts = message.content
+        if isinstance(parts, str):
+            if open_calls:
+                _refuse(open_calls)
+            continue
         for part in parts:
             if (
                 isinstance(part, ToolResult)
@@ -67,7 +74,7 @@ def check_pairs(messages: Sequence[Message]) -> None:
                 and part.call_id not in foreign
             ):
                 raise InvalidRequestError(f"messages[{number}] holds a tool result without its call")
-        if open_calls and not (parts and all(isinstance(part, ToolResult) for part in parts)):
+        if open_calls and not _only_results(message):
             _refuse(open_calls)
         open_calls |= _calls(parts, number)
         # A call of a vendor's own kind may be answered, and need not be.
@@ -118,6 +125,12 @@ def _moved(result: ToolResult, vendor: str) -> list[Wire]:
 def _system_message(message: Message, vendor: str, out: list[Wire]) -> None:
     if content := _content(message, vendor):
         out.append(_message("system", content, message, vendor))
+
+
+def _is_plain(message: Message) -> bool:
+    """Tell whether *message* is mere text: most are, and need no more thought."""
+    is_text = isinstance(message.content, str) and bool(message.content)
+    return is_text and message.role != "tool" and not message.extra and message.name is None
 
 
 def _only_results(message: Message) -> bool:

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
+from reliable_llm.adapters.tool_ids import wire_id
 from reliable_llm.errors import InvalidRequestError, Kind, UnsupportedFeatureError, Verdict, default_verdict
-from reliable_llm.types import NOTHING, Document, Image, Json, Opaque, Part, Text, ToolCall, ToolResult
+from reliable_llm.types import (
+    NOTHING,
+    Document,
+    Image,
+    Json,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 
 Wire: TypeAlias = dict[str, object]
 
@@ -19,8 +31,6 @@ OPENAI: Final = "openai"
 # Hosts that speak OpenAI's format to the letter: what was kept for OpenAI is right for them.
 _SAME_FORMAT: Final = frozenset({OPENAI, "azure"})
 
-# OpenAI's limit for ids of tool calls.
-_WIRE_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DATA_URL: Final = re.compile(r"data:([\w.+/-]+);base64,(.*)", re.DOTALL)
 
 # What may stand in a chat message's content as it is. Other opaque data belongs to other endpoints.
@@ -55,11 +65,11 @@ def is_own(opaque: Opaque, vendor: str) -> bool:
     return opaque.vendor == vendor or (opaque.vendor == OPENAI and vendor in _SAME_FORMAT)
 
 
-def wire_id(call_id: str) -> str:
-    """Return *call_id* where OpenAI takes it, else an id made from it: the same one every time."""
-    if _WIRE_ID.fullmatch(call_id):
-        return call_id
-    return "call_" + hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+def losses(messages: Iterable[Message], vendor: str, keeps: Callable[[Reasoning], bool]) -> list[str]:
+    """Return what of *messages* means nothing to *vendor*: reasoning that is not one of those it *keeps*, opaque parts."""
+    parts = [part for message in messages if isinstance(message.content, tuple) for part in message.content]
+    lost = ["reasoning_history"] if any(isinstance(part, Reasoning) and not keeps(part) for part in parts) else []
+    return [*lost, "opaque"] if any(isinstance(part, Opaque) and not is_own(part, vendor) for part in parts) else lost
 
 
 def data_url(data: bytes, media_type: str) -> str:

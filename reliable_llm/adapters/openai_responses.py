@@ -8,7 +8,7 @@ from typing import Final
 from reliable_llm.adapters.base import AdapterSettings, AdapterStream, Prepared, Target
 from reliable_llm.adapters.openai_client import OpenAIClient
 from reliable_llm.adapters.openai_items import split_instructions, to_items
-from reliable_llm.adapters.openai_parts import OPENAI, Wire, own_extra, unsupported
+from reliable_llm.adapters.openai_parts import OPENAI, Wire, losses, own_extra, unsupported
 from reliable_llm.adapters.openai_reply import decode
 from reliable_llm.adapters.openai_request import (
     Body,
@@ -27,7 +27,16 @@ from reliable_llm.adapters.openai_stream import OpenAIStream
 from reliable_llm.adapters.overrides import with_overrides
 from reliable_llm.credentials import Credential
 from reliable_llm.policy import Timeouts
-from reliable_llm.types import AdapterReply, ChatRequest, HostedTool, OutputSchema, Tool, ToolChoice, ToolName
+from reliable_llm.types import (
+    AdapterReply,
+    ChatRequest,
+    HostedTool,
+    OutputSchema,
+    Reasoning,
+    Tool,
+    ToolChoice,
+    ToolName,
+)
 
 PATH: Final = "responses"
 
@@ -80,7 +89,12 @@ def prepare(request: ChatRequest, target: Target, vendor: str, *, stream: bool, 
     instructions, messages = split_instructions(
         request.messages if plan.prompt is None else (plan.prompt, *request.messages)
     )
-    body = Body({"model": target.model_id, "input": to_items(messages, vendor, target.candidate)}, without)
+
+    def own(part: Reasoning) -> bool:
+        return part.issuer == target.candidate and "reasoning_history" not in without
+
+    body = Body({"model": target.model_id, "input": to_items(messages, vendor, own)}, without)
+    body.dropped += losses(messages, vendor, own)
     body.put("instructions", "instructions", instructions)
     _put_tools(body, request, plan, vendor)
     _put_parameters(body, request)

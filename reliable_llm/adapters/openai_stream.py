@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
 
@@ -238,7 +239,8 @@ class OpenAIStream:
         text, calls = self._assembly.text(), self._assembly.unfinished_calls()
         error = StreamInterruptedError(f"the stream broke after {len(text)} characters ({cause.kind})")
         error.partial_text = text
-        error.partial_tool_calls = calls
+        # Errors pickle, and the shared empty mapping does not.
+        error.partial_tool_calls = tuple(replace(call, extra=dict(call.extra)) for call in calls)
         error.cause_kind = Kind(cause.kind)
         error.retry_after = cause.retry_after
         error.__cause__ = cause

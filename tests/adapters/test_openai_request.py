@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from reliable_llm.adapters.base import AdapterSettings, Prepared, Target
 from reliable_llm.adapters.openai_chat import OpenAIChatAdapter
-from reliable_llm.adapters.openai_parts import wire_id
 from reliable_llm.adapters.openai_request import strict_schema
+from reliable_llm.adapters.tool_ids import wire_id
 from reliable_llm.errors import InvalidRequestError, UnsupportedFeatureError
 from reliable_llm.types import (
     Candidate,
@@ -105,6 +105,20 @@ def test_empty_text_parts_are_never_sent() -> None:
 def test_reasoning_is_not_sent_back() -> None:
     sent = messages_of(HELLO, Message("assistant", (Reasoning(text="hm"), Text("hi"))), HELLO)
     assert sent[1] == {"role": "assistant", "content": "hi"}
+
+
+@pytest.mark.parametrize(
+    ("part", "dropped"),
+    [
+        (Reasoning(text="hm", issuer=TARGET.candidate), ()),
+        (Reasoning(text="hm", issuer=Candidate("anthropic", "claude")), ("reasoning_history",)),
+        (Reasoning(text="hm"), ("reasoning_history",)),
+        (Opaque(vendor="anthropic", data={"type": "x"}), ("opaque",)),
+        (Opaque(vendor="openai", data={"type": "refusal", "refusal": "no"}), ()),
+    ],
+)
+def test_what_another_vendor_left_in_the_history_is_reported_as_dropped(part: Any, dropped: tuple[str, ...]) -> None:
+    assert prepared(HELLO, Message("assistant", (part, Text("hi"))), HELLO).dropped == dropped
 
 
 def test_an_assistant_turn_of_reasoning_alone_is_left_out() -> None:

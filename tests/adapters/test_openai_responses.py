@@ -175,6 +175,13 @@ def test_reasoning_goes_back_to_its_issuer_only_and_only_when_sealed(part: Reaso
     assert ("reasoning" in kinds) is goes_back
 
 
+def test_reasoning_that_was_refused_is_left_out_and_reported() -> None:
+    turn = Message("assistant", (Reasoning(text="hm", opaque="sealed", issuer=HERE), Text("a")))
+    found = prepared(HELLO, turn, without=("reasoning_history",))
+    assert found.dropped == ("reasoning_history",)
+    assert b"sealed" not in (found.content or b"")
+
+
 def test_hosted_tools_of_openai_are_passed_on() -> None:
     sent = body_of(tools=(SEARCH, Tool(name="f")), tool_choice=ToolName("web_search"))
     assert (sent["tools"][0], sent["tool_choice"]) == ({"type": "web_search"}, {"type": "web_search"})
