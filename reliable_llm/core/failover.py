@@ -192,8 +192,8 @@ class FailoverCall:
         until, reserved = self._until(now)
         number = len(self._ledger.attempts) + 1
         action = StartAttempt(stop, permit.key.place, permit, number, until, reserved, without, visit.cuts)
-        if self._moving is not None:
-            self._announce_move(action, self._moving)
+        if self._moving is not None and self._last is not None:
+            self._announce_move(self._last, action, self._moving)
         if permit.probe:
             self._announce_probe(action, now)
         visit.last_permit = permit
@@ -484,12 +484,9 @@ class FailoverCall:
         if fault.kind is Kind.QUOTA_EXHAUSTED and remaining is not None:
             self._ledger.events.append(events.QuotaModeActive(stop.provider, remaining))
 
-    def _announce_move(self, action: StartAttempt, reason: Kind) -> None:
+    def _announce_move(self, last: StartAttempt, action: StartAttempt, reason: Kind) -> None:
         """Say that a failover or a rotation happens: now that it does, not when it was decided on."""
         self._moving = None
-        last = self._last
-        if last is None:
-            return
         labels = action.stop.health.ring.labels
         if last.stop.candidate != action.stop.candidate:
             move: events.Event = events.Failover(str(last.stop.candidate), str(action.stop.candidate), reason)

@@ -6,6 +6,7 @@ import pytest
 
 from reliable_llm import events
 from reliable_llm.core.actions import Raise, Sleep
+from reliable_llm.core.budget import RetryBudget
 from reliable_llm.core.recovery import FOREVER, Fault
 from reliable_llm.errors import (
     ContextWindowError,
@@ -15,7 +16,7 @@ from reliable_llm.errors import (
     Scope,
     UnsupportedFeatureError,
 )
-from reliable_llm.policy import RecoveryPolicy, RetryPolicy
+from reliable_llm.policy import BudgetPolicy, RecoveryPolicy, RetryPolicy
 from reliable_llm.types import Usage
 from tests.core.trips import World, down, fail, limited, quota, raised, started, trip
 
@@ -151,6 +152,13 @@ def test_a_hint_within_the_cap_is_waited_for_where_nothing_else_is_ready() -> No
 
 def test_a_hint_above_the_cap_is_never_slept_on() -> None:
     assert trip({"a": [limited(31)]}, "a/m1") == ["a#1/m1", "raise rate_limited"]
+
+
+def test_a_candidate_that_rests_is_not_a_reason_to_leave_a_limited_one_but_a_ready_one_is() -> None:
+    world = World(a=1, b=1, c=1)
+    world.trip({"b": [quota()]}, world.call("b/m1"))
+    assert world.trip({"a": [limited(5)]}, world.call("a/m1", "b/m1")) == ["a#1/m1", "wait 5", "a#1/m1", "ok"]
+    assert world.trip({"a": [limited(5)]}, world.call("a/m1", "b/m1", "c/m1")) == ["a#1/m1", "c#1/m1", "ok"]
 
 
 def test_a_limit_without_a_hint_backs_off() -> None:
@@ -317,6 +325,26 @@ def test_a_larger_candidate_that_cannot_answer_either_leaves_the_first_error() -
     route = [world.stop("a/m1", context_window=100), world.stop("b/m1", context_window=200)]
     steps = world.trip({"a": [long()], "b": [long()]}, world.call(*route))
     assert steps == ["a#1/m1", "b#1/m1", "raise context_window"]
+
+
+def test_a_history_is_cut_as_often_as_it_may_be_and_the_candidate_asked_again() -> None:
+    world = World(a=1)
+    call = world.call("a/m1", cuts=2)
+    cuts = []
+    for _ in range(2):
+        action = started(call, world.now)
+        cuts.append(action.cuts)
+        call.failed(action, world.now, world.now, fail(Kind.CONTEXT_WINDOW))
+    assert [*cuts, started(call, world.now).cuts] == [0, 1, 2]
+
+
+def test_a_history_is_not_cut_while_a_larger_candidate_is_left() -> None:
+    world = World(a=1, b=1)
+    route = [world.stop("a/m1", context_window=100), world.stop("b/m1", context_window=200)]
+    call = world.call(*route, cuts=2)
+    call.failed(started(call, world.now), world.now, world.now, fail(Kind.CONTEXT_WINDOW))
+    action = started(call, world.now)
+    assert (action.stop.provider, action.cuts) == ("b", 0)
 
 
 # ---------------------------------------------------------------- everybody rests
@@ -534,6 +562,40 @@ def test_the_ledger_keeps_what_a_rejected_attempt_cost() -> None:
 
 def test_the_first_choice_is_what_was_requested() -> None:
     assert str(World(a=1, b=1).call("a/m1", "b/m1").requested) == "a/m1"
+
+
+# ---------------------------------------------------------------- the budget of retries
+
+
+def test_the_first_attempt_of_a_call_is_free() -> None:
+    world, budget = World(a=1), RetryBudget(BudgetPolicy(share=0, burst=1))
+    budget.withdraw()
+    assert world.trip({}, world.call("a/m1", budget=budget)) == ["a#1/m1", "ok"]
+
+
+def test_without_budget_a_call_fails_after_its_first_attempt() -> None:
+    world, budget = World(a=1, b=1), RetryBudget(BudgetPolicy(share=0, burst=1))
+    budget.withdraw()
+    assert world.trip({"a": [quota()]}, world.call("a/m1", "b/m1", budget=budget)) == [
+        "a#1/m1",
+        "raise quota_exhausted",
+    ]
+
+
+def test_a_probe_that_the_budget_does_not_pay_for_is_handed_back() -> None:
+    world, budget = World(a=1, b=1), RetryBudget(BudgetPolicy(share=0, burst=1))
+    world.trip({"b": [quota()]}, world.call("b/m1"))
+    world.now += 300
+    budget.withdraw()
+    world.trip({"a": [quota()]}, world.call("a/m1", "b/m1", budget=budget))
+    assert started(world.call("b/m1"), world.now).permit.probe
+
+
+def test_a_fallback_that_answers_pays_for_itself() -> None:
+    world, budget = World(a=1, b=1), RetryBudget(BudgetPolicy(share=0, burst=1))
+    for _ in range(3):
+        script = {"a": [fail(Kind.REQUEST_TOO_LARGE)]}
+        assert world.trip(script, world.call("a/m1", "b/m1", budget=budget)) == ["a#1/m1", "b#1/m1", "ok"]
 
 
 # ---------------------------------------------------------------- other ends of an attempt

@@ -64,6 +64,7 @@ class World:
         recovery: RecoveryPolicy | None = None,
         deadline: float | None = None,
         needs: Iterable[str] = (),
+        **settings: Any,
     ) -> FailoverCall:
         """Return a call along *route*; *deadline* is in seconds from now."""
         return FailoverCall(
@@ -73,6 +74,7 @@ class World:
             recovery=recovery or RecoveryPolicy(),
             needs=frozenset(needs),
             deadline=None if deadline is None else self.now + deadline,
+            **settings,
         )
 
     def trip(self, script: Script, call: FailoverCall, *, chance: float = 0.0, took: float = 0.0) -> list[str]:
