@@ -66,7 +66,7 @@ def is_own(opaque: Opaque, vendor: str) -> bool:
 
 
 def losses(messages: Iterable[Message], vendor: str, keeps: Callable[[Reasoning], bool]) -> list[str]:
-    """Return what of *messages* means nothing to *vendor*: reasoning but what it *keeps*, and opaque parts of others."""
+    """Return what of *messages* means nothing to *vendor*: reasoning but what it *keeps*, opaque parts of others."""
     parts = [part for message in messages if isinstance(message.content, tuple) for part in message.content]
     lost = ["reasoning_history"] if any(isinstance(part, Reasoning) and not keeps(part) for part in parts) else []
     return [*lost, "opaque"] if any(isinstance(part, Opaque) and not is_own(part, vendor) for part in parts) else lost
