@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from reliable_llm.errors import ConfigurationError, InvalidRequestError
 from reliable_llm.types import NOTHING, ChatRequest, HostedTool, Json, Message, OutputSchema, Tool, ToolChoice
 
 Prompt: TypeAlias = str | ChatRequest | Sequence[Message | Mapping[str, object]]
+ToolLike: TypeAlias = Tool | HostedTool | Callable[..., Any]
+OutputLike: TypeAlias = OutputSchema | Json | type
 
 EFFORTS: Final = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
 
@@ -18,10 +20,10 @@ def as_request(
     prompt: Prompt,
     *,
     system: str | None = None,
-    tools: Iterable[Tool | HostedTool] = (),
+    tools: Iterable[ToolLike] = (),
     tool_choice: ToolChoice | None = None,
     parallel_tool_calls: bool | None = None,
-    output: OutputSchema | None = None,
+    output: OutputLike | None = None,
     max_tokens: int | None = None,
     temperature: float | None = None,
     top_p: float | None = None,
@@ -30,8 +32,14 @@ def as_request(
     extra: Mapping[str, Json] = NOTHING,
     overrides: Mapping[str, Json] = NOTHING,
     tags: Mapping[str, str] | None = None,
+    strict: bool = False,
+    truncate: bool = False,
 ) -> ChatRequest:
-    """Return the request; raise `InvalidRequestError` naming what is wrong. A `ChatRequest` is taken as it is."""
+    """Return the request; raise `InvalidRequestError` naming what is wrong. A `ChatRequest` is taken as it is.
+
+    A function among *tools* becomes one (`reliable_llm.tool`). *output* is a pydantic model class, a JSON schema or an
+    `OutputSchema`.
+    """
     if isinstance(prompt, ChatRequest):
         return _with_tags(prompt, tags)
     messages = as_messages(prompt)
@@ -40,10 +48,10 @@ def as_request(
     _check(messages, max_tokens, reasoning)
     return ChatRequest(
         messages=messages,
-        tools=tuple(tools),
+        tools=_as_tools(tools) if tools else (),
         tool_choice=tool_choice,
         parallel_tool_calls=parallel_tool_calls,
-        output=output,
+        output=None if output is None else _as_output(output),
         max_tokens=max_tokens,
         temperature=temperature,
         top_p=top_p,
@@ -52,7 +60,24 @@ def as_request(
         extra=extra,
         overrides=overrides,
         tags=tags or {},
+        strict=strict,
+        truncate=truncate,
     )
+
+
+def _as_tools(tools: Iterable[ToolLike]) -> tuple[Tool | HostedTool, ...]:
+    given = tuple(tools)
+    if all(isinstance(each, Tool | HostedTool) for each in given):
+        return cast("tuple[Tool | HostedTool, ...]", given)
+    from reliable_llm.tools import as_tool
+
+    return tuple(as_tool(each) for each in given)
+
+
+def _as_output(output: OutputLike) -> OutputSchema:
+    from reliable_llm.structured import as_output
+
+    return as_output(output)
 
 
 def as_messages(prompt: object) -> tuple[Message, ...]:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from reliable_llm import events
-from reliable_llm.asking import Prompt, as_request, check_deadline
+from reliable_llm.asking import OutputLike, Prompt, ToolLike, as_request, check_deadline
 from reliable_llm.clock import Clock, SystemClock
 from reliable_llm.core.health import ProviderHealth
 from reliable_llm.core.recovery import FOREVER, Fault
@@ -30,10 +30,7 @@ from reliable_llm.types import (
     Capabilities,
     ChatReply,
     ChatRequest,
-    HostedTool,
     Json,
-    OutputSchema,
-    Tool,
     ToolChoice,
 )
 from reliable_llm.wishes import Wishes
@@ -116,10 +113,10 @@ class FailoverChat:
         prompt: Prompt,
         *,
         system: str | None = None,
-        tools: Iterable[Tool | HostedTool] = (),
+        tools: Iterable[ToolLike] = (),
         tool_choice: ToolChoice | None = None,
         parallel_tool_calls: bool | None = None,
-        output: OutputSchema | None = None,
+        output: OutputLike | None = None,
         max_tokens: int | None = None,
         temperature: float | None = None,
         top_p: float | None = None,
@@ -128,6 +125,8 @@ class FailoverChat:
         extra: Mapping[str, Json] = NOTHING,
         overrides: Mapping[str, Json] = NOTHING,
         tags: Mapping[str, str] | None = None,
+        strict: bool = False,
+        truncate: bool = False,
         model: str | None = None,
         route: RouteLike | None = None,
         retry: RetryPolicy | None = None,
@@ -136,13 +135,18 @@ class FailoverChat:
         failover_on: Iterable[Kind | str] = (),
         affinity: str | None = None,
     ) -> ChatReply:
-        """Return the answer to *prompt*: a string, messages, or a `ChatRequest`.
+        """Return the answer to *prompt*: a string, messages (a `Conversation`, too), or a `ChatRequest`.
 
+        `tools` are `Tool`s, or functions with types and a docstring. `output` (a pydantic model class, a JSON schema or
+        an `OutputSchema`) asks for a structured answer, to be found in `reply.parsed`. `strict` passes by candidates
+        that have no word for something in the request; otherwise `reply.dropped` names what was left out. `truncate`
+        allows the oldest turns to be dropped when the history is too long for every candidate
+        (`reply.context_truncated`).
         `deadline` bounds the whole call, in seconds. `model` starts the chain there; `route` replaces it for this call.
         `failover=False` stays with the first candidate. `failover_on` adds kinds of failure that shall move on instead
         of being raised. `affinity` keeps all calls with the same text (a conversation's id) on the same key while that
-        is well, for the sake of the vendor's prompt cache. Raises the primary candidate's `ReliableLLMError` when nobody
-        answers; its `attempts` is the whole story. `CancelledError` passes at once and changes nobody's health.
+        is well, for the sake of the vendor's prompt cache. Raises the primary candidate's `ReliableLLMError` when
+        nobody answers; its `attempts` is the whole story. `CancelledError` passes at once and changes nobody's health.
         """
         request = as_request(
             prompt,
@@ -159,6 +163,8 @@ class FailoverChat:
             extra=extra,
             overrides=overrides,
             tags=tags,
+            strict=strict,
+            truncate=truncate,
         )
         del prompt, system  # a traceback that shows locals must not show what somebody wrote
         stops = self._chosen(model=model, route=route, failover=failover)
@@ -176,10 +182,10 @@ class FailoverChat:
         prompt: Prompt,
         *,
         system: str | None = None,
-        tools: Iterable[Tool | HostedTool] = (),
+        tools: Iterable[ToolLike] = (),
         tool_choice: ToolChoice | None = None,
         parallel_tool_calls: bool | None = None,
-        output: OutputSchema | None = None,
+        output: OutputLike | None = None,
         max_tokens: int | None = None,
         temperature: float | None = None,
         top_p: float | None = None,
@@ -188,6 +194,8 @@ class FailoverChat:
         extra: Mapping[str, Json] = NOTHING,
         overrides: Mapping[str, Json] = NOTHING,
         tags: Mapping[str, str] | None = None,
+        strict: bool = False,
+        truncate: bool = False,
         model: str | None = None,
         route: RouteLike | None = None,
         retry: RetryPolicy | None = None,
@@ -220,6 +228,8 @@ class FailoverChat:
             extra=extra,
             overrides=overrides,
             tags=tags,
+            strict=strict,
+            truncate=truncate,
         )
         del prompt, system
         stops = self._chosen(model=model, route=route, failover=failover)

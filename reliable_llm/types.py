@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from reliable_llm.errors import Kind
+    from reliable_llm.errors import Kind, ToolArgumentsError
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Json: TypeAlias = Mapping[str, object]
@@ -116,16 +116,25 @@ class ToolCall:
     extra: Mapping[str, Json] = field(default_factory=_nothing)
 
     def parsed(self) -> dict[str, object]:
-        """Return the arguments as a dict; raise `ValueError` naming the tool where they are not a JSON object."""
+        """Return the arguments as a dict.
+
+        Raises `ToolArgumentsError` (a `ValueError`, too) naming the tool where they are not a JSON object; its `text`
+        is the raw text.
+        """
         try:
             value = json.loads(self.arguments or "{}")
         except ValueError:
             value = None
         if not isinstance(value, dict):
-            raise ValueError(
-                f"arguments of tool call {self.name!r} are not a JSON object; see .arguments for the raw text"
-            )
+            raise self._malformed()
         return value
+
+    def _malformed(self) -> ToolArgumentsError:
+        from reliable_llm.errors import ToolArgumentsError
+
+        error = ToolArgumentsError(f"arguments of tool call {self.name!r} are not a JSON object, see .text for them")
+        error.text = self.arguments
+        return error
 
     def __repr__(self) -> str:
         return f"ToolCall({self.name!r}, id={self.id!r}, {len(self.arguments)} chars)"
@@ -270,7 +279,7 @@ class ChatRequest:
     `reasoning` is an effort: none, minimal, low, medium, high, xhigh or max. `extra` holds further body fields by
     provider name or vendor. `overrides` replaces fields per candidate (`{"openai/gpt-5.1": {"temperature": None}}`;
     None leaves the field out). `tags` are the caller's own words for logs and traces. `strict` refuses candidates that
-    have no word for something in the request; `truncate` allows whole turns of a history that is too long to be dropped.
+    have no word for something in the request; `truncate` allows the oldest turns of too long a history to be dropped.
     """
 
     messages: tuple[Message, ...]
