@@ -56,7 +56,6 @@ class Drill:
 
     def __init__(self, *, seed: int = 0) -> None:
         self._vendors = Vendors(())
-        self._now = 0.0
         self.slept: list[float] = []
         self.clock = DrillClock(seed=seed, slept=self.slept.append)
 
@@ -123,22 +122,22 @@ class Drill:
 
     def run(self, main: Coroutine[object, object, T]) -> T:
         """Run *main* to its end in virtual time. A further run goes on where the last one ended."""
-        return loop.run(self._timed(main), start=self._now)
+        return loop.run(self._timed(main), start=self.clock.at_rest)
 
     async def _timed(self, main: Coroutine[object, object, T]) -> T:
         try:
             return await main
         finally:
-            self._now = self.clock.monotonic()
+            self.clock.at_rest = self.clock.monotonic()
 
     def pass_time(self, seconds: float) -> None:
         """Let *seconds* go by between two runs."""
-        self._now += seconds
+        self.clock.at_rest += seconds
 
     @property
     def now(self) -> float:
         """The second at which the last run ended."""
-        return self._now
+        return self.clock.at_rest
 
     # ---------------------------------------------------------------- what was seen on the wire
 

@@ -14,16 +14,20 @@ EPOCH: Final = 1_767_225_600.0
 class DrillClock:
     """A `Clock` on the running loop's time. Use it on a `VirtualTimeLoop`.
 
-    `slept` is told of every sleep that the coordinator takes, with its real length (shorter where it was cancelled).
+    While no loop runs, it shows `at_rest`. `slept` is told of every sleep that the coordinator takes, with its real length (shorter where it was cancelled).
     """
 
     def __init__(self, *, seed: int = 0, epoch: float = EPOCH, slept: Callable[[float], None] | None = None) -> None:
         self._random = random.Random(seed)  # noqa: S311 - repeatable on purpose
         self._epoch = epoch
         self._slept = slept
+        self.at_rest = 0.0
 
     def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
+        try:
+            return asyncio.get_running_loop().time()
+        except RuntimeError:
+            return self.at_rest
 
     def time(self) -> float:
         return self._epoch + self.monotonic()
