@@ -183,6 +183,8 @@ def vendor_from_base_url(url: str) -> str:
     if host in _LOCAL_HOSTS:
         return _LOCAL_PORTS.get(port or 0, "unknown")
     for preset in _PRESETS:
-        if any(host == suffix or host.endswith(f".{suffix}") for suffix in preset.hosts):
+        # Vertex puts its region in front of the host with a hyphen.
+        ends = (".", "-") if preset.name == "vertex" else (".",)
+        if any(host == suffix or host.endswith(tuple(end + suffix for end in ends)) for suffix in preset.hosts):
             return preset.name
     return "unknown"
