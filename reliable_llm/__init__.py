@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from reliable_llm.chat import FailoverChat
     from reliable_llm.clock import Clock, SystemClock
+    from reliable_llm.conversation import Conversation
     from reliable_llm.core.classify import Rule
     from reliable_llm.diagnosis import diagnose
     from reliable_llm.errors import (
@@ -44,15 +45,18 @@ if TYPE_CHECKING:
         Scope,
         ServerError,
         StreamInterruptedError,
+        ToolArgumentsError,
         TransientError,
         UnsupportedFeatureError,
         Verdict,
     )
     from reliable_llm.events import Event, Listener
+    from reliable_llm.plan import Plan, PlannedCandidate
     from reliable_llm.policy import RecoveryPolicy, RetryPolicy, Timeouts
     from reliable_llm.provider import Provider
     from reliable_llm.status import Status
     from reliable_llm.stream import ChatStream
+    from reliable_llm.tools import FunctionTool, run_tools, tool
     from reliable_llm.types import (
         Attempt,
         Candidate,
@@ -104,6 +108,7 @@ __all__ = [
     "ContentPolicyError",
     "ContextWindowError",
     "Continued",
+    "Conversation",
     "CredentialError",
     "DeadlineExceededError",
     "Document",
@@ -112,6 +117,7 @@ __all__ = [
     "FailoverChat",
     "FinishReason",
     "Finished",
+    "FunctionTool",
     "HostedTool",
     "Image",
     "InvalidOutputError",
@@ -126,6 +132,8 @@ __all__ = [
     "OutputTruncatedError",
     "OverloadedError",
     "PermissionDeniedError",
+    "Plan",
+    "PlannedCandidate",
     "Provider",
     "QueueFullError",
     "QuotaExhaustedError",
@@ -150,6 +158,7 @@ __all__ = [
     "TextDelta",
     "Timeouts",
     "Tool",
+    "ToolArgumentsError",
     "ToolCall",
     "ToolCallDelta",
     "ToolCallEnded",
@@ -163,20 +172,28 @@ __all__ = [
     "Verdict",
     "__version__",
     "diagnose",
+    "run_tools",
+    "tool",
 ]
 
 # Where a name stands. Whatever is not listed is plain data, looked for in these modules in turn.
 _HOMES = {
     "ChatStream": "stream",
     "Clock": "clock",
+    "Conversation": "conversation",
     "Event": "events",
     "FailoverChat": "chat",
+    "FunctionTool": "tools",
     "Listener": "events",
+    "Plan": "plan",
+    "PlannedCandidate": "plan",
     "Provider": "provider",
     "Rule": "core.classify",
     "Status": "status",
     "SystemClock": "clock",
     "diagnose": "diagnosis",
+    "run_tools": "tools",
+    "tool": "tools",
 }
 _PLAIN = ("errors", "policy", "types")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, TypedDict, cast
 
 from reliable_llm.errors import ConfigurationError, InvalidRequestError
 from reliable_llm.types import NOTHING, ChatRequest, HostedTool, Json, Message, OutputSchema, Tool, ToolChoice
@@ -12,6 +12,27 @@ from reliable_llm.types import NOTHING, ChatRequest, HostedTool, Json, Message, 
 Prompt: TypeAlias = str | ChatRequest | Sequence[Message | Mapping[str, object]]
 ToolLike: TypeAlias = Tool | HostedTool | Callable[..., Any]
 OutputLike: TypeAlias = OutputSchema | Json | type
+
+
+class Asked(TypedDict, total=False):
+    """What a call may say besides its prompt, as `as_request` takes it."""
+
+    system: str | None
+    tools: Iterable[ToolLike]
+    tool_choice: ToolChoice | None
+    parallel_tool_calls: bool | None
+    output: OutputLike | None
+    max_tokens: int | None
+    temperature: float | None
+    top_p: float | None
+    stop: str | Iterable[str]
+    reasoning: str | None
+    extra: Mapping[str, Json]
+    overrides: Mapping[str, Json]
+    tags: Mapping[str, str] | None
+    strict: bool
+    truncate: bool
+
 
 EFFORTS: Final = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 from reliable_llm import events
-from reliable_llm.asking import OutputLike, Prompt, ToolLike, as_request, check_deadline
+from reliable_llm.asking import Asked, OutputLike, Prompt, ToolLike, as_request, check_deadline
 from reliable_llm.clock import Clock, SystemClock
 from reliable_llm.core.health import ProviderHealth
 from reliable_llm.core.recovery import FOREVER, Fault
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from reliable_llm.callers import CallerChat, CallerKey
     from reliable_llm.events import Event, Listener
     from reliable_llm.last_resort import LastResort
+    from reliable_llm.plan import Plan
     from reliable_llm.provider import Provider
 
 RouteLike = Iterable[Candidate | Sequence[str] | str]
@@ -236,6 +237,29 @@ class FailoverChat:
         policy = self._policy(retry, failover_on)
         make = ChatStream if self._last_resort is None else partial(StandInStream, stand_in=self._stand_in)
         return make(self._driver, request, stops, policy, self._begin(deadline), on_interrupt, affinity=affinity)
+
+    def plan(
+        self,
+        prompt: Prompt,
+        *,
+        model: str | None = None,
+        route: RouteLike | None = None,
+        retry: RetryPolicy | None = None,
+        deadline: float | None = None,
+        failover: bool = True,
+        stream: bool = False,
+        **asked: Unpack[Asked],
+    ) -> Plan:
+        """Return what a call with these arguments would do now: where it would go, what would be lost, how long it takes.
+
+        Sends nothing and changes nobody's health. Raises `InvalidRequestError` for what no candidate could take.
+        """
+        from reliable_llm.plan import Planner
+
+        check_deadline(deadline)
+        stops = self._chosen(model=model, route=route, failover=failover)
+        planner = Planner(self._driver, self._providers, retry or self._retry, stream=stream)
+        return planner.plan(as_request(prompt, **asked), stops, deadline)
 
     def _begin(self, deadline: float | None) -> float | None:
         """Return the time at which *deadline* seconds are over; raise `ClosedError` after `aclose()`."""
