@@ -1,0 +1,64 @@
+"""A real `anthropic.AsyncAnthropic` whose messages are answered by a coordinator.
+
+    client = anthropic_client(chat)
+    message = await client.messages.create(model="auto", max_tokens=500, messages=[...])
+    message.model_extra["reliable_llm"]["served_by"]         # "openai/gpt-5.1"
+
+As `openai_client`, with Anthropic's words. Thinking in a streamed answer is shown without its
+signature and is not sent back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+import httpx2
+
+from reliable_llm.chat import FailoverChat
+from reliable_llm.errors import ReliableLLMError
+from reliable_llm.integrations import anthropic_wire
+from reliable_llm.integrations.http_errors import anthropic_error
+from reliable_llm.integrations.transport import Asked, CoordinatorTransport, sse
+from reliable_llm.stream import ChatStream
+from reliable_llm.types import ChatReply, ChatRequest, Json
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+
+
+def anthropic_client(chat: FailoverChat) -> AsyncAnthropic:
+    """Return a client for *chat*. Closing it leaves *chat* open."""
+    from anthropic import AsyncAnthropic
+
+    return AsyncAnthropic(
+        api_key="none-needed",
+        base_url="https://reliable-llm.invalid",
+        max_retries=0,  # the coordinator has retried: one owner
+        http_client=httpx2.AsyncClient(transport=AnthropicTransport(chat)),
+    )
+
+
+class AnthropicTransport(CoordinatorTransport):
+    """Answers `POST /v1/messages`."""
+
+    path = "/v1/messages"
+
+    def read(self, body: Json) -> ChatRequest:
+        return anthropic_wire.read_request(body)
+
+    def answer(self, reply: ChatReply) -> Json:
+        return anthropic_wire.message(reply)
+
+    def error(self, error: ReliableLLMError) -> tuple[int, dict[str, str], dict[str, object]]:
+        return anthropic_error(error)
+
+    async def events(self, stream: ChatStream, asked: Asked) -> AsyncIterator[bytes]:
+        model = stream.served_by.model if stream.served_by is not None else ""
+        yield sse({"type": "message_start", "message": anthropic_wire.head(model)}, event="message_start")
+        blocks = anthropic_wire.Blocks()
+        async for event in stream:
+            for told in blocks.of(event):
+                yield sse(told, event=str(told["type"]))
+        for told in (*blocks.close(), *anthropic_wire.last_events(await stream.reply())):
+            yield sse(told, event=str(told["type"]))
