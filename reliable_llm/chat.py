@@ -250,7 +250,7 @@ class FailoverChat:
         stream: bool = False,
         **asked: Unpack[Asked],
     ) -> Plan:
-        """Return what a call with these arguments would do now: where it would go, what would be lost, how long it takes.
+        """Return what a call with these arguments would do now: where it goes, what is lost, how long it may take.
 
         Sends nothing and changes nobody's health. Raises `InvalidRequestError` for what no candidate could take.
         """

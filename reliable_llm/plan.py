@@ -29,8 +29,8 @@ class PlannedCandidate:
 
     `out` says why it cannot serve the request at all, None where it can; `rests` is in how many seconds it would be
     ready, 0 for now, None where that is not known. `dropped` names what it has no word for, `emulated` what it would be
-    asked for in another form. `worst_case` bounds the seconds that it may take: for all of an answer, or the first output
-    of a stream. Waiting for a place of `max_concurrency` is not in it.
+    asked for in another form. `worst_case` bounds the seconds that it may take: for all of an answer, or for the first
+    output of a stream. Waiting for a place of `max_concurrency` is not in it.
     """
 
     candidate: Candidate

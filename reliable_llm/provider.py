@@ -139,7 +139,12 @@ class Provider:
         """Build the adapter. Cheap: the vendor's SDK is imported when the first request needs it."""
         from reliable_llm.adapters import build_adapter
 
-        return self.custom or build_adapter(self, clock)
+        adapter = self.custom or build_adapter(self, clock)
+        if not any(each.prompt_tools for each in self.capabilities.values()):
+            return adapter
+        from reliable_llm.adapters.prompted import PromptedTools
+
+        return PromptedTools(adapter)
 
     @property
     def endpoint(self) -> str:

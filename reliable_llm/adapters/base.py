@@ -58,6 +58,7 @@ class Prepared:
 
     `dropped` names request fields that this vendor has no word for. `answer_tool` names the tool that stands in for a
     structured answer: its input is the answer. `content` is `body` as JSON, where the adapter sends bytes.
+    `prompted_tools` tells that tools are described in the prompt, and calls have to be read from the answer.
     """
 
     target: Target
@@ -68,6 +69,7 @@ class Prepared:
     request: ChatRequest | None = None
     answer_tool: str | None = None
     content: bytes | None = None
+    prompted_tools: bool = False
 
     def __repr__(self) -> str:
         return f"Prepared({self.target.candidate})"
