@@ -46,6 +46,7 @@ from reliable_llm.types import (
     TextDelta,
     ToolCall,
     ToolCallStarted,
+    Usage,
     UsageUpdate,
 )
 from reliable_llm.whole_stream import WholeStream
@@ -131,6 +132,7 @@ class ChatStream:
         self._answer: AdapterReply | None = None
         self._reply: ChatReply | None = None
         self._lost: tuple[Attempt, ...] = ()
+        self._left_with: Usage | None = None
         self.served_by: ServedBy | None = None
 
     # ---------------------------------------------------------------- the caller's side
@@ -182,10 +184,11 @@ class ChatStream:
         return self._reply
 
     @property
-    def usage(self) -> object:
-        """What the vendor has reported so far; `partial` until the end."""
-        source = self._open.source if self._open is not None else None
-        return self._answer.usage if self._answer is not None else source.reply().usage if source is not None else None
+    def usage(self) -> Usage | None:
+        """What the vendor has reported so far; `partial` until the end, and for ever where the stream was left."""
+        if self._answer is not None:
+            return self._answer.usage
+        return _usage_of(self._open) if self._open is not None else self._left_with
 
     @property
     def text(self) -> str:
@@ -448,9 +451,9 @@ class ChatStream:
         if attempt is None:
             return
         if self._answer is None:
-            usage = attempt.source.reply().usage if attempt.source is not None else None
+            self._left_with = _usage_of(attempt)
             now = self._driver.clock.monotonic()
-            self._call.abandoned(attempt.action, now, attempt.started, usage=usage)
+            self._call.abandoned(attempt.action, now, attempt.started, usage=self._left_with)
             self._emit()
         await attempt.close()
 
@@ -463,3 +466,7 @@ def _refuse_empty(event: Finished) -> None:
         error = EmptyResponseError()
         error.usage = event.usage
         raise error
+
+
+def _usage_of(attempt: _Open) -> Usage | None:
+    return None if attempt.source is None else attempt.source.reply().usage

@@ -12,7 +12,6 @@ import enum
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -21,7 +20,27 @@ if TYPE_CHECKING:
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Json: TypeAlias = Mapping[str, object]
 
-NOTHING: Final[Mapping[str, Json]] = MappingProxyType({})
+
+class _Nothing(Mapping[str, Json]):
+    """A mapping without entries: one object for all the fields left out, which pickles and copies as itself."""
+
+    def __getitem__(self, key: str) -> Json:
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "{}"
+
+    def __reduce__(self) -> str:
+        return "NOTHING"
+
+
+NOTHING: Final[Mapping[str, Json]] = _Nothing()
 
 
 def _nothing() -> Mapping[str, Json]:
