@@ -73,7 +73,7 @@ class Visit:
         if self.shut_until > now or (gate is not None and not gate.admits(now)):
             return None
         ring = stop.health.ring
-        if not self.tried and not self.dead:
+        if not self.tried and not self.dead and not self.resting:
             key = ring.pick(now, stop.model, prefer=prefer)
         else:
             unready = self.dead | {place for place, until in self.resting.items() if until > now}

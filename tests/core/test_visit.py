@@ -56,6 +56,14 @@ def test_a_resting_key_is_not_used_before_its_time() -> None:
     assert place(seen, 20) == 0
 
 
+def test_a_repair_begins_anew_but_not_with_a_resting_key() -> None:
+    seen = visit(2)
+    seen.tried.add(0)
+    seen.resting[0] = 20
+    seen.repair()
+    assert [place(seen), place(seen)] == [1, 1]
+
+
 def test_a_candidate_that_is_shut_for_this_call_gives_no_permit() -> None:
     seen = visit()
     seen.shut_until = 20
