@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from reliable_llm.drill import observe, phrases
 from reliable_llm.drill.asking import Conversations, options
 from reliable_llm.drill.clock import DrillClock
 from reliable_llm.drill.scenario import Call
 from reliable_llm.drill.vendors import faults
-from reliable_llm.types import StreamEvent, TextDelta, Usage
+from reliable_llm.types import StreamEvent, TextDelta
 
 if TYPE_CHECKING:
     from reliable_llm.chat import FailoverChat
@@ -71,7 +71,7 @@ class Performer:
         if call.op == "stream":
             figures |= {"partial_text": figures.get("partial_text", observe.text_since_restart(seen))}
             if name in self._streams and "usage" not in figures:
-                figures["usage"] = observe.tokens(cast("Usage | None", self._streams[name].usage))
+                figures["usage"] = observe.tokens(self._streams[name].usage)
         if call.then and ("pickle" in call.then or "copy" in call.then):
             figures["after_roundtrip"] = observe.survives_copying(error)
         return Outcome("raises", figures)
