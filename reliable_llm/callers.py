@@ -34,7 +34,7 @@ class CallerChat(FailoverChat):
 
     def __init__(self, chat: FailoverChat, key: CallerKey) -> None:
         self.__dict__.update(vars(chat))
-        self._shared = chat
+        self.shared: FailoverChat = chat.shared if isinstance(chat, CallerChat) else chat
         self._path = _path(key)
 
     @property
@@ -70,7 +70,7 @@ class CallerChat(FailoverChat):
         return super()._chosen(model=model, route=route, failover=failover)
 
     def _begin(self, deadline: float | None) -> float | None:
-        return self._shared._begin(deadline)  # noqa: SLF001 - it is open or closed, this one is not
+        return self.shared._begin(deadline)  # noqa: SLF001 - it is open or closed, this one is not
 
     async def aclose(self) -> None:
         """Do nothing: the connections belong to all callers."""

@@ -277,6 +277,16 @@ class FailoverChat:
             self._driver.emit([events.LastResortUsed(error.kind, len(error.attempts))], request.tags)
         return reply
 
+    @property
+    def route(self) -> tuple[Candidate, ...]:
+        """The candidates in the order in which they are tried."""
+        return self._order
+
+    @property
+    def retry(self) -> RetryPolicy:
+        """The policy of calls that bring none of their own."""
+        return self._retry
+
     # ---------------------------------------------------------------- callers
 
     def for_caller(self, key: CallerKey) -> CallerChat:

@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from collections.abc import Callable, Coroutine
-from typing import TypeVar
+from typing import Final, TypeVar
+
+from reliable_llm.callers import CallerChat
+from reliable_llm.chat import FailoverChat
 
 T = TypeVar("T")
 Start = Callable[[], Coroutine[object, object, T]]
@@ -86,3 +90,18 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
+
+
+_homes: Final[weakref.WeakKeyDictionary[FailoverChat, Home]] = weakref.WeakKeyDictionary()
+_homes_lock: Final = threading.Lock()
+
+
+def home_of(chat: FailoverChat) -> Home:
+    """Return the one home of *chat*, whoever asks; a caller's view lives where the coordinator does."""
+    owner = chat.shared if isinstance(chat, CallerChat) else chat
+    with _homes_lock:
+        home = _homes.get(owner)
+        if home is None:
+            home = _homes[owner] = Home()
+            weakref.finalize(owner, home.close)
+        return home
