@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from reliable_llm import events
 from reliable_llm.core.actions import Raise, Sleep, StartAttempt
+from reliable_llm.core.budget import RetryBudget
 from reliable_llm.core.failover import FailoverCall
 from reliable_llm.core.health import ProviderHealth
 from reliable_llm.core.memory import TRANSIENT
@@ -30,7 +31,7 @@ from reliable_llm.errors import (
     default_verdict,
     error_from_verdict,
 )
-from reliable_llm.policy import RecoveryPolicy, RetryPolicy
+from reliable_llm.policy import BudgetPolicy, RecoveryPolicy, RetryPolicy
 from reliable_llm.types import Candidate, Capabilities
 
 KINDS = [kind for kind in Kind if kind is not Kind.CANCELLED]
@@ -97,6 +98,7 @@ class Walk:
             cooldowns=chance.random() < 0.8,
             breaker=chance.choice([{}, {Kind.SERVER_ERROR: 30, Kind.TIMEOUT: 10}]),
         )
+        self.budget = chance.choice([None, RetryBudget(BudgetPolicy(share=0.5, burst=3))])
         self.running: list[Running] = []
         self.parked: dict[str, float] = {}
         self.half_open: set[str] = set()
@@ -113,7 +115,7 @@ class Walk:
             self.begin()
         elif what < 0.3:
             self.now += chance.choice([0.0, 0.1, 1.0, 7.0, 40.0, 301.0])
-        elif what < 0.31:
+        elif what < 0.33:
             self.operate()
         elif self.running:
             one = chance.choice(self.running)
@@ -125,8 +127,9 @@ class Walk:
     def operate(self) -> None:
         """Somebody forgets all, or another process has heard about a key."""
         known = self.random.choice(list(self.health.values()))
-        place = self.random.randrange(len(known.ring))
-        key = known.ring.labels[place]
+        probed = [key for key in known.ring.labels if key in self.probing]
+        key = self.random.choice(probed or known.ring.labels)
+        place = known.ring.labels.index(key)
         if self.random.random() < 0.3:
             known.reset()
             for each in known.ring.labels:
@@ -136,7 +139,7 @@ class Walk:
             self.limited.clear()
         elif self.parked.get(key) != FOREVER:
             fault = Fault(kind=Kind.QUOTA_EXHAUSTED, at=self.now)
-            self.parked[key] = self.now + 30
+            self.parked[key] = self.now + self.random.choice([0, 0, 30])
             known.ring.gate(place).force(until=self.parked[key], fault=fault, probe=True)
             self.half_open.add(key)
             self.probing.pop(key, None)
@@ -152,7 +155,9 @@ class Walk:
             failover_on=frozenset(chance.sample([Kind.CONTENT_POLICY, Kind.INVALID_OUTPUT], chance.randint(0, 2))),
         )
         deadline = chance.choice([None, self.now + chance.uniform(0.1, 60)])
-        call = FailoverCall(route, now=self.now, retry=retry, recovery=self.recovery, deadline=deadline)
+        call = FailoverCall(
+            route, now=self.now, retry=retry, recovery=self.recovery, deadline=deadline, budget=self.budget
+        )
         self.running.append(Running(call, retry, deadline))
 
     def act(self, one: Running) -> None:
