@@ -33,7 +33,8 @@ class Conversations:
         sent: list[Message | dict[str, object]] = list(self._history(call))
         if call.messages is not None:
             return sent + phrases.messages(call.messages)
-        if sent and isinstance(sent[-1], Message) and sent[-1].role == "tool" and call.prompt is None:
+        asked = call.prompt is not None or (call.history is not None and phrases.history(call.history).asked)
+        if sent and isinstance(sent[-1], Message) and sent[-1].role == "tool" and not asked:
             return sent
         return [*sent, _question(call)]
 

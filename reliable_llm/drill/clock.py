@@ -12,9 +12,9 @@ EPOCH: Final = 1_767_225_600.0
 
 
 class DrillClock:
-    """A `Clock` on the running loop's time. Use it on a `VirtualTimeLoop`.
+    """A `Clock` on the running loop's time; use it on a `VirtualTimeLoop`. While no loop runs it shows `at_rest`.
 
-    While no loop runs, it shows `at_rest`. `slept` is told of every sleep that the coordinator takes, with its real length (shorter where it was cancelled).
+    `slept` is told of every sleep that the coordinator takes, with its real length (shorter where it was cancelled).
     """
 
     def __init__(self, *, seed: int = 0, epoch: float = EPOCH, slept: Callable[[float], None] | None = None) -> None:

@@ -14,11 +14,12 @@ _WIDTH: Final = 980.0
 _LABELS: Final = 190.0
 _ROW: Final = 16.0
 _CALL_ROW: Final = 12.0
-_MOST_ROWS: Final = 12
+_MOST_ROWS: Final = 24
 _TICK: Final = 62.0
 _CLASSES: Final = {
     "": "answered", "rate_limited": "limited", "quota_exhausted": "quota", "authentication": "denied",
-    "permission": "denied", "timeout": "silent", "connection": "broken", "stream_interrupted": "broken",
+    "permission": "denied", "timeout": "silent", "deadline": "silent", "cancelled": "left",
+    "connection": "broken", "stream_interrupted": "broken",
     "overloaded": "server", "server_error": "server", "malformed_response": "server", "empty_response": "server",
 }  # fmt: skip
 _LEGEND: Final = (
@@ -106,7 +107,8 @@ def _calls(calls: Sequence[CallLine], axis: Axis) -> Iterator[str]:
         kind = "ok" if call.ok else "bad"
         yield f'<g class="call {kind}" {tip}><line x1="{start:.1f}" x2="{end:.1f}" y1="{y}" y2="{y}"/>'
         yield f'<circle class="from" cx="{start:.1f}" cy="{y}" r="2.5"/><circle cx="{end:.1f}" cy="{y}" r="4"/>'
-        yield f'<text x="{end + 7:.1f}" y="{y + 3.5:.1f}">{_text(call.name)}</text></g>'
+        name = _text(call.name) if row < _MOST_ROWS else ""
+        yield f'<text x="{end + 7:.1f}" y="{y + 3.5:.1f}">{name}</text></g>'
 
 
 def _call_span(call: CallLine, axis: Axis) -> tuple[float, float]:

@@ -41,6 +41,8 @@ def message(said: object) -> Message | dict[str, object]:
         return Message("tool", (ToolResult(call_id=name, content=text),))
     if role == "assistant" and (calls := re.fullmatch(r"(?:text '(.*?)'\s*\+\s*)?calls? (.+)", text, re.DOTALL)):
         return Message("assistant", (Text(calls[1] or ""), *_calls(calls[2])))
+    if role == "assistant" and re.search(r"\+|^text '", text):
+        raise ValueError(f"message {said!r}: write \"assistant: text '...' + calls id name\"")
     return Message(role, text)  # type: ignore[arg-type]
 
 
@@ -111,17 +113,24 @@ def image(text: str) -> Image:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What a call starts from: earlier calls, whether their tool calls are answered, or a made-up turn."""
+    """What a call starts from: earlier calls or a made-up turn; are tool calls answered, does the user speak then?"""
 
     calls: tuple[str, ...] = ()
     answered: bool = False
     invented: tuple[Message, ...] = ()
+    asked: bool = False
+
+
+_EARLIER: Final = (
+    r"(\w+\d+(?:\s*(?:,|and|then)\s*\w+\d+)*)\s*"
+    r"(\+\s*(?:the |an? |its |\d+ |two )?tool results?)?\s*(\+\s*(?:an? |the )?(?:new |next )?user.*)?"
+)
 
 
 def history(text: str) -> History:
-    """Read `c1`, `c1 + tool result`, `c1, c2 + tool results`, or a described assistant turn."""
-    if found := re.fullmatch(r"(\w+\d+(?:\s*(?:,|and|then)\s*\w+\d+)*)\s*(\+\s*(?:the )?tool results?)?", text.strip()):
-        return History(tuple(re.findall(r"\w*\d+", found[1])), bool(found[2]))
+    """Read `c1`, `c1 + tool result`, `c1, c2 + tool results + user`, or a described assistant turn."""
+    if found := re.fullmatch(_EARLIER, text.strip()):
+        return History(tuple(re.findall(r"\w*\d+", found[1])), bool(found[2]), asked=bool(found[3]))
     if re.match(r"(?:an? )?assistant turn", text):
         return History(invented=_invented_turn(text))
     raise ValueError(f"history {text!r}: write 'c1', 'c1 + tool result' or 'assistant turn with ...'")

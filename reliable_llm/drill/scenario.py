@@ -12,6 +12,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema, field_validator
 
+from reliable_llm.vendors import VENDORS
+
 ACTS: Final = (
     "ok", "ok_json", "ok_tool", "empty", "error", "raw", "stream", "stream_tool", "hang", "reset", "refuse", "inject",
 )  # fmt: skip
@@ -80,7 +82,7 @@ class Provider(Part):
     """One simulated vendor and how it is configured."""
 
     name: str
-    kind: Literal["openai", "anthropic"]
+    kind: str = Field(json_schema_extra=_one_of(("openai", "anthropic"), "its protocol, or a known host such as groq"))
     keys: list[str]
     models: list[str]
     api: Literal["chat", "responses"] = "chat"
@@ -96,6 +98,18 @@ class Provider(Part):
     raw_key_suffix: str = Field(default="", description="added to each key, to see what is made of it")
     rejects: list[str] = Field(default_factory=list, description="parameters that it answers with a 400")
     vendor: str | None = None
+
+    @field_validator("kind")
+    @classmethod
+    def _known_kind(cls, value: str) -> str:
+        if value in ("openai", "anthropic") or value in VENDORS:
+            return value
+        raise ValueError("must be 'openai', 'anthropic' or a known host such as 'groq'")
+
+    @property
+    def protocol(self) -> str:
+        """What it speaks: openai or anthropic."""
+        return "anthropic" if self.kind == "anthropic" else "openai"
 
 
 class Policy(Part):

@@ -99,7 +99,7 @@ def blueprint(setup: written.Setup) -> Blueprint:
 
 def _provider(given: written.Provider, timeouts: Timeouts) -> Provider:
     suffix = re.sub(r"\\([nrt])", lambda m: {"n": "\n", "r": "\r", "t": "\t"}[m[1]], given.raw_key_suffix)
-    make = Provider.openai if given.kind == "openai" else Provider.anthropic
+    make = Provider.openai if given.protocol == "openai" else Provider.anthropic
     made = make(
         name=given.name,
         models=given.models,
@@ -116,7 +116,7 @@ def _provider(given: written.Provider, timeouts: Timeouts) -> Provider:
 
 def _base_url(given: written.Provider) -> str:
     if given.base_url is None:
-        return _URLS[given.kind]
+        return _URLS[given.protocol]
     return given.base_url if "://" in given.base_url else f"https://{given.base_url}.example/v1"
 
 
@@ -137,7 +137,7 @@ def _timeouts(policy: written.Policy) -> Timeouts:
     idle = policy.idle_timeout_s or UNLIMITED
     return Timeouts(
         attempt=attempt,
-        connect=policy.connect_timeout_s or 10.0,
+        connect=policy.connect_timeout_s or attempt,
         first_byte=policy.first_byte_timeout_s or idle,
         first_token=policy.first_token_timeout_s or attempt,
         idle=idle,

@@ -59,7 +59,7 @@ def test_a_missing_field_is_found_on_its_line_with_a_guess() -> None:
 
 def test_a_wrong_value_says_what_is_allowed() -> None:
     text = json.dumps(SOUND).replace('"openai"', '"openal"')
-    assert "field setup.providers.0.kind: input should be 'openai' or 'anthropic'" in _refusal(text)
+    assert "field setup.providers.0.kind: value error, must be 'openai', 'anthropic' or a known host" in _refusal(text)
 
 
 def test_a_route_to_nowhere_names_what_there_is() -> None:

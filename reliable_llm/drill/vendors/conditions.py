@@ -65,7 +65,15 @@ def _present(found: re.Match[str]) -> Iterator[Test]:
 
 
 def _has(names: tuple[str, ...]) -> Test:
-    return lambda request: any(name in request.body for name in names)
+    return lambda request: any(_somewhere(request.body, name) for name in names)
+
+
+def _somewhere(value: object, name: str) -> bool:
+    """Is there a field of that name, or a part whose type says it (`image` in `image_url`)?"""
+    if isinstance(value, dict):
+        said = name in value or name in str(value.get("type", ""))
+        return said or any(_somewhere(each, name) for each in value.values())
+    return isinstance(value, list) and any(_somewhere(each, name) for each in value)
 
 
 def _missing(found: re.Match[str]) -> Iterator[Test]:
@@ -180,5 +188,6 @@ _FORMS: Final[dict[str, Callable[[re.Match[str]], Iterator[Test]]]] = {
     r"(?:unpaired|without (?:its|a|matching) (?:call|result)|no matching)": _just(_unpaired),
     r"^(?:no|without) ([\w -]+)$|^([\w -]+?) (?:missing|absent)$": _missing,
     r"^([\w -]+?) (?:above|over|more than|greater than|>) ?(\d+)": _above,
-    r"^(.+?) (?:is |are )?(?:present|set|given|sent)$": _present,
+    r"^(.+?) (?:is |are )?(?:present|set|given|sent|in the request)$": _present,
+    r"^(?:request |body |it )?(?:contains|includes|has|carries) (?:an? |any |the )?([\w ]+)$": _present,
 }

@@ -51,5 +51,14 @@ def named(text: str) -> BaseException:
         kind = getattr(httpx2, found[2], None)
     if not (isinstance(kind, type) and issubclass(kind, BaseException)):
         raise ValueError(f"exception {text!r}: not known")
-    words = (found[3] or "").strip() if found else ""
-    return kind(words[1:-1]) if len(words) > 1 and words[0] in "'\"" else kind(*([words] if words else []))
+    words = re.fullmatch(r"\s*(['\"]?)(.*?)\1\s*", found[3] or "", re.DOTALL) if found else None
+    return _made(kind, words[2] if words else "", text)
+
+
+def _made(kind: type[BaseException], words: str, text: str) -> BaseException:
+    for given in ((words,), ()) if words else ((), ("",)):
+        try:
+            return kind(*given)
+        except TypeError:
+            continue
+    raise ValueError(f"exception {text!r}: cannot be made from a text")

@@ -11,10 +11,12 @@ from typing import Final
 
 import httpx2
 
+from reliable_llm.drill.clock import EPOCH
 from reliable_llm.drill.scenario import Act, Upstream
 from reliable_llm.drill.vendors import faults
 from reliable_llm.drill.vendors.anthropic_messages import AnthropicMessages, thinking_block
 from reliable_llm.drill.vendors.conditions import Condition, condition
+from reliable_llm.drill.vendors.dates import dated
 from reliable_llm.drill.vendors.observed import Arrival, Observed, current_call
 from reliable_llm.drill.vendors.openai_chat import OpenAIChat
 from reliable_llm.drill.vendors.openai_responses import OpenAIResponses
@@ -137,7 +139,8 @@ class VendorTransport(httpx2.AsyncBaseTransport):
         voice = _voice(request, act.model_reported or request.model)
         if act.act in {"ok", "ok_tool", "ok_json", "stream", "stream_tool"} and (said := thought(act)):
             self._vendors.issued_by(self._site.name).append(thinking_block(*said))
-        status, headers, parts = _spoken(act, voice, request)
+        now = EPOCH + asyncio.get_running_loop().time()
+        status, headers, parts = _spoken(act.model_copy(update={"headers": dated(act.headers, now)}), voice, request)
         exchange.arrival.status = status
         end = act.end if act.act in {"stream", "stream_tool"} else _END_OF_PHASE.get(act.act, "done")
         return httpx2.Response(status, headers=headers, stream=_Body(parts, end, exchange, self._pool))
@@ -157,7 +160,7 @@ def _voice(request: Incoming, model: str) -> Voice:
 def _spoken(act: Act, voice: Voice, request: Incoming) -> tuple[int, dict[str, str], Iterator[Piece]]:
     if act.act == "raw":
         headers = {"content-type": act.content_type or "application/json"} | act.headers
-        return act.status or 200, headers, iter([Piece(_bytes(act.body))])
+        return act.status or 200, headers, iter([Piece(_bytes(act.body).ljust(act.body_chars or 0, b"x"))])
     if act.act == "error":
         return act.status or 500, _JSON | act.headers, iter([Piece(_bytes(voice.error(act)))])
     if act.act in _END_OF_PHASE and not request.streamed:
