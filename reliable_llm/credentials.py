@@ -36,14 +36,18 @@ def _checked(secret: str, label: str) -> str:
     if not stripped:
         raise ConfigurationError(f"key {label} is blank: remove it or fill it in")
     if not stripped.isascii() or not stripped.isprintable() or " " in stripped:
-        raise ConfigurationError(f"key {label} holds a space, a control or a non-ASCII character: copy it again, on one line")
+        raise ConfigurationError(
+            f"key {label} holds a space, a control or a non-ASCII character: copy it again, on one line"
+        )
     return stripped
 
 
 def credentials(provider: str, secrets: Iterable[str]) -> tuple[Credential, ...]:
     """Return *secrets* as credentials labelled `provider#1`, `provider#2` and so on; duplicates are refused."""
     if isinstance(secrets, str):
-        raise ConfigurationError(f"keys of provider {provider!r} must be a list of strings, not one string: write keys=[...]")
+        raise ConfigurationError(
+            f"keys of provider {provider!r} must be a list of strings, not one string: write keys=[...]"
+        )
     made = tuple(Credential(s, label=f"{provider}#{n + 1}", index=n) for n, s in enumerate(secrets))
     seen: dict[str, str] = {}
     for key in made:

@@ -105,7 +105,9 @@ class Verdict:
     confidence: str = "certain"
 
 
-def _row(scope: Scope, *, rotate: bool = False, retry: bool = False, failover: bool = False) -> tuple[Scope, bool, bool, bool]:
+def _row(
+    scope: Scope, *, rotate: bool = False, retry: bool = False, failover: bool = False
+) -> tuple[Scope, bool, bool, bool]:
     return scope, rotate, retry, failover
 
 

@@ -1,7 +1,7 @@
 """What an adapter is: one vendor, one request, no policy.
 
-An adapter translates a `ChatRequest` into its vendor's terms (`prepare`), makes exactly one HTTP request with the key it
-is given (`complete`, `stream`), and translates the answer and every failure. It raises `ReliableLLMError` and nothing
+An adapter translates a `ChatRequest` into its vendor's terms (`prepare`), makes exactly one HTTP request with the key
+it is given (`complete`, `stream`), and translates the answer and every failure. It raises `ReliableLLMError` and nothing
 else, except what is not its business: cancellation, `BaseException`, and the caller's own errors. It does not retry,
 choose, wait or log.
 """
@@ -108,8 +108,10 @@ class Adapter(Protocol):
     async def complete(self, prepared: Prepared, key: Credential, timeouts: Timeouts) -> AdapterReply:
         """Send once and return the answer. A 200 that is no answer is raised as what it is."""
 
-    def stream(self, prepared: Prepared, key: Credential, timeouts: Timeouts) -> AbstractAsyncContextManager[AdapterStream]:
-        """Send once; entering returns when the server has accepted. Leaving closes the response, shielded, within 1 s."""
+    def stream(
+        self, prepared: Prepared, key: Credential, timeouts: Timeouts
+    ) -> AbstractAsyncContextManager[AdapterStream]:
+        """Send once; entering returns when the server has accepted. Leaving closes the response, shielded, in 1 s."""
 
     async def warmup(self) -> None:
         """Import the vendor's SDK off the event loop and build its client."""
