@@ -222,8 +222,12 @@ def json_line(name: str, verdict: Verdict | None) -> str:
 
 def why(verdict: Verdict) -> str:
     """Return what decided, and how sure that is."""
+    return f"{verdict.confidence}, by {_rule(verdict)}"
+
+
+def _rule(verdict: Verdict) -> str:
     reason = reason_of(verdict.rule)
-    return f"{verdict.rule} ({verdict.confidence})" + (f": {reason}" if reason else "")
+    return verdict.rule + (f": {reason}" if reason else "")
 
 
 def human(name: str, verdict: Verdict | None) -> str:
@@ -232,7 +236,7 @@ def human(name: str, verdict: Verdict | None) -> str:
         return f"{name}: a good answer; no failure, whatever words are in it\n"
     lines = (
         f"{name}: {str(verdict.kind).replace('_', ' ')}{_known(verdict)}",
-        f"  sure:   {_SURE[verdict.confidence]}; decided by {why(verdict)}",
+        f"  sure:   {_SURE[verdict.confidence]}; decided by {_rule(verdict)}",
         f"  scope:  the {verdict.scope} must change",
         f"  next:   {next_step(verdict)}",
         f"  person: {_PERSON.get(verdict.kind, 'nothing')}",

@@ -219,7 +219,7 @@ def test_people_are_told_what_it_is_how_sure_that_is_and_what_to_do() -> None:
     verdict = classify(Failure(vendor="openai", sdk="openai", status=400, body=body))
     assert human("r1", verdict).splitlines() == [
         "r1: context window (status 400, code context_length_exceeded, window 8 tokens, request 9 tokens)",
-        "  sure:   certain; decided by code.context_window (certain): longer than the model's window",
+        "  sure:   certain; decided by code.context_window: longer than the model's window",
         "  scope:  the request must change",
         "  next:   only candidates known to have a larger window",
         "  person: shorten the prompt, ask for less output, or add a model with a larger window",

@@ -34,8 +34,8 @@ class Facts:
     `status` is the HTTP status, or the one inside the body of a 2xx or a frame, or `NO_STATUS`. `codes` are lower-case,
     most specific first. They end with traits: "trait:html", "trait:wordless" (no message, no code), "trait:frame" (in a
     stream), "trait:untyped" (an exception without status and body), "trait:success" (under a 2xx), "trait:per_day",
-    "trait:day_is_spent" (and no short wait stated), "trait:quota_of_zero", "trait:larger_than_limit",
-    "trait:window_rejected", and "finish:..." for finish reasons.
+    "trait:day_is_spent" (and no short wait stated), "trait:long_wait", "trait:quota_of_zero",
+    "trait:larger_than_limit", "trait:window_rejected", and "finish:..." for finish reasons.
     `wait` is the stated wait in seconds, if any.
     """
 
@@ -94,6 +94,8 @@ def _quota_traits(details: Details, texts: tuple[str, ...], wait: float | None) 
         yield "trait:per_day"
     if per_day and (wait is None or wait > _SHORT_WAIT):
         yield "trait:day_is_spent"
+    if wait is not None and wait > _SHORT_WAIT:
+        yield "trait:long_wait"
     if any(_QUOTA_OF_ZERO.search(message) for message in texts):
         yield "trait:quota_of_zero"
 

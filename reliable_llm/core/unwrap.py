@@ -21,11 +21,12 @@ LONGEST_JSON: Final = 262_144
 _DEEPEST: Final = 4
 _HTML = re.compile(r"\s*(?:<!doctype html|<html|<head|<body|<\?xml)", re.IGNORECASE)
 _PREFIX = re.compile(
-    r"(?:\s*(?:<\d{3}>|error code: \d{3} -|[\w.]*?(\w+(?:Error|Exception|Failed)|Invalid\w+)(?: code)?\s*[:-])\s)+",
+    r"(?:\s*(?:<\d{3}>|error code: \d{3} -|"
+    r"[\w.]{0,80}?(\w{0,60}(?:Error|Exception|Failed)|Invalid\w{1,60})(?: code)?\s*[:-])\s)+",
     re.IGNORECASE,
 )
 _ODD_ESCAPE = re.compile(r"\\[^\\'\"nrtxuU0]")
-_DOTTED = re.compile(r"\b(?:[A-Z]\w+\.)+([A-Z]\w+)(?=[:\s])")
+_DOTTED = re.compile(r"\b(?:[A-Za-z]\w{0,40}\.){1,4}([A-Z]\w{2,60})(?=[:\s])")
 _EMPTY: Final[Mapping[str, object]] = {}
 
 

@@ -192,6 +192,10 @@ def test_a_success_status_without_an_answer_is_malformed(body: object) -> None:
     assert classify(failed(200, body)).kind is Kind.MALFORMED_RESPONSE
 
 
+def test_an_error_inside_a_200_that_says_no_more_is_no_answer() -> None:
+    assert classify(failed(200, error("odd"))).kind is Kind.MALFORMED_RESPONSE
+
+
 def test_a_page_under_a_success_status_is_not_tried_again() -> None:
     verdict = classify(failed(200, "<!doctype html><html><title>429 quota</title></html>"))
     assert (verdict.kind, verdict.retry_same) == (Kind.MALFORMED_RESPONSE, False)
@@ -293,6 +297,14 @@ def test_googles_quota_of_a_minute_is_a_rate_though_the_sentence_speaks_of_billi
 
 def test_googles_quota_of_a_day_is_spent_though_a_short_wait_is_stated() -> None:
     verdict = classify(failed(429, google("GenerateRequestsPerDayPerProject", "34s"), vendor="gemini"))
+    assert (verdict.kind, verdict.retry_after) == (Kind.QUOTA_EXHAUSTED, None)
+
+
+def test_a_quota_of_zero_is_no_rate() -> None:
+    body = [
+        {"error": {"code": 429, "message": "Quota exceeded for metric: x, limit: 0, model: y. Please retry in 9s."}}
+    ]
+    verdict = classify(failed(429, body, vendor="gemini"))
     assert (verdict.kind, verdict.retry_after) == (Kind.QUOTA_EXHAUSTED, None)
 
 

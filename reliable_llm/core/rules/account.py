@@ -31,7 +31,8 @@ ACCOUNT_CODES: Final = (
             insufficient_funds not_enough_balance insufficient_user_quota pre_consume_token_quota_failed
             account_deactivated_for_billing payment_required paymentrequired credit_limit credits_exhausted
             freeusagelimiterror free_tier_limit budget_exceeded budgetexceedederror budgetlimitexceeded
-            membership_error exceeded_current_quota_error accountoverdueerror arrearage enforced_spend_limit_reached
+            membership_error user_weekly_rate_limited user_monthly_rate_limited exceeded_current_quota_error
+            accountoverdueerror arrearage enforced_spend_limit_reached
             contract_spend_limit_reached linked_organization_billing_unavailable
             linked_organization_spend_limit_reached balance_depleted spend_limit_exceeded
             """

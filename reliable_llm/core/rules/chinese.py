@@ -25,7 +25,7 @@ TABLE: Final = (
     Rule(
         kind=Kind.OVERLOADED,
         name="zh.busy",
-        pattern="访问量过大|服务繁忙|服务器繁忙|系统繁忙|负载过高|过载|无可用渠道|当前繁忙",
+        pattern="访问量过大|服务繁忙|服务器繁忙|系统繁忙|负载过高|饱和|过载|无可用渠道|当前繁忙",
         scope=Scope.MODEL,
     ),
     Rule(

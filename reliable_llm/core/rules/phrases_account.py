@@ -69,7 +69,8 @@ MONEY: Final = (
         r"\b(?:reached|hit|exceeded|exhausted|used up)\b.{0,30}\b(?:monthly|weekly|daily|5[- ]?hour|"
         r"session)\b.{0,20}"
         r"\b(?:limit|cap|quota|usage|allowance)\b|"
-        r"\bkey limit exceeded|\bbudget (?:has been |was )?(?:exceeded|exhausted|spent)|"
+        r"\bexceeded your (?:\w+ ){0,3}(?:usage|allowance)\b|\bkey limit exceeded|\bbudget (?:has been |"
+        r"was )?(?:exceeded|exhausted|spent)|"
         r"\bexceeded (?:\w+ )?budget\b|"
         r"\bover (?:its |the |your )?budget\b|\bspend(?:ing)? limit\b.{0,20}\bper (?:day|month)",
         reason="a cap on spending, or on a plan's use, is reached",

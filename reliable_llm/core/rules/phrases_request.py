@@ -9,16 +9,17 @@ from reliable_llm.errors import Kind, Scope
 
 _LENGTH_AT: Final = (400, 403, 404, 413, 422, 500, 502, NO_STATUS)
 _POLICY_AT: Final = (400, 403, 404, 422, 451, 500, NO_STATUS)
-_MODEL_AT: Final = (400, 403, 404, 410, 422, NO_STATUS)
+_MODEL_AT: Final = (400, 404, 410, 422, NO_STATUS)
 _FEATURE_AT: Final = (400, 404, 405, 415, 422, 500, 501, NO_STATUS)
-_N: Final = r"\d[\d,]*"
+_N: Final = r"\d[\d,]{0,14}"
 
 FIRST: Final = (
     Rule(
         kind=Kind.REQUEST_TOO_LARGE,
         name="phrase.image_size",
         statuses=(400, 413, 422, NO_STATUS),
-        pattern=r"\bimage(?:s|'s| size| dimensions?| file)?\b.{0,30}\bexceeds?\b.{0,40}\b(?:mb|maximum|max|"
+        pattern=r"^(?!.*\btokens\b).*\bimage(?:s|'s| size| dimensions?|"
+        r" file)?\b.{0,30}\bexceeds?\b.{0,40}\b(?:mb|maximum|max|"
         r"limit|pixels?|size)|\bimage (?:is |was )?too (?:large|big|small)|"
         r"\bimage dimensions\b.{0,60}\b(?:max|allowed|limit)",
         feature="image_size",
@@ -82,7 +83,7 @@ LENGTH: Final = (
         r"\btokens? in (?:the )?request more than\b|\btoken (?:limit|count)\b.{0,40}\bexceed(?:s|ed)?|"
         r"\bexceed(?:s|ed)?\b.{0,60}"
         r"\b(?:maximum|max|limit)\b.{0,40}\b(?:input|prompt|context) (?:tokens?|length)|\bexceed(?:s|"
-        r"ed)?\b.{0,40}\b(?:maximum|max) (?:number of )?(?:input )?tokens|"
+        r"ed)?\b.{0,40}\b(?:maximum|max) (?:number of )?(?:input |message |total )?tokens|"
         r"\bexceeded (?:the |this |your )?model token limit|\bmaximum (?:prompt|input) length is\b|"
         r"\breduce the length of\b|\brange of input length should be\b|"
         rf"\bexpected maxlength: {_N}, actual: {_N}|\bmax_tokens must be at least 1, got -\d|"

@@ -29,6 +29,18 @@ NOT_WHAT_IT_SAYS: Final = (
     ),
     Rule(
         kind=Kind.INVALID_REQUEST,
+        name="code.other_thing_not_found",
+        statuses=(400, 404),
+        codes=words(
+            """
+            previous_response_not_found response_not_found file_not_found conversation_not_found item_not_found
+            assistant_not_found vector_store_not_found image_not_found image_download_failed
+            """
+        ),
+        reason="what is missing is something that the request names, not the model",
+    ),
+    Rule(
+        kind=Kind.INVALID_REQUEST,
         name="code.by_status_only",
         statuses=(400, 409, 412),
         codes=tuple(sorted(BY_STATUS_ONLY)),

@@ -145,7 +145,7 @@ VOLCENGINE: Final = (
 )  # fmt: skip
 
 SILICONFLOW: Final = (
-    Rule(kind=Kind.QUOTA_EXHAUSTED, name="siliconflow.money", vendors=_SILICON, codes=words("30001 30002"),
+    Rule(kind=Kind.QUOTA_EXHAUSTED, name="siliconflow.money", vendors=_SILICON, codes=words("30001 30002 30011"),
          reason="30001: the balance is insufficient"),
     Rule(kind=Kind.MODEL_NOT_FOUND, name="siliconflow.model", vendors=_SILICON, codes=("20012",),
          reason="20012: no such model"),
