@@ -129,6 +129,19 @@ class KeyDisabled(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class CooldownStarted(Event):
+    """A key is rate limited for a model, or with `key` None the model for every key."""
+
+    event = "cooldown_started"
+    level = DEBUG
+    provider: str
+    model: str
+    key: str | None
+    reason: Kind
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class QuotaModeEntered(Event):
     """Every key of the provider is out of quota: it is left alone until the recovery time."""
 
@@ -235,6 +248,22 @@ class CandidateRecovered(Event):
     level = INFO
     provider: str
     model: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreUnavailable(Event):
+    """What is known about keys is not shared at the moment; every process decides by itself."""
+
+    event = "store_unavailable"
+    level = WARNING
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreBack(Event):
+    event = "store_back"
+    level = WARNING
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from reliable_llm.core.ledger import Ledger
 from reliable_llm.core.memory import (
     TRANSIENT,
     Permit,
+    cede,
     release,
     remember_failure,
     remember_success,
@@ -287,6 +288,12 @@ class FailoverCall:
         """Take back an attempt that was never sent; with *error*, the call ends with it."""
         release(action.stop, action.permit)
         self._final = error
+
+    def ceded(self, action: StartAttempt, until: float) -> None:
+        """Take back a probe that another process makes; *until* is when to ask for it again."""
+        cede(action.stop, action.permit, until)
+        announced = self._ledger.events
+        announced[:] = [event for event in announced if not isinstance(event, events.QuotaProbe)]
 
     def refused(self, action: StartAttempt, error: ReliableLLMError) -> None:
         """Pass by a candidate whose adapter cannot express the request; nothing was sent."""

@@ -118,6 +118,17 @@ class KeyRing:
         """Yield the models for which the key has a gate of its own."""
         return ((model, gate) for (owner, model), gate in self._model_gates.items() if owner == index)
 
+    def cede(self, permit: KeyPermit, model: str, *, until: float) -> None:
+        """Leave a probe to another process; *until* is when to ask for it again."""
+        self._gates[permit.place].cede(permit.key, until=until)
+        gate = self._model_gates.get((permit.place, model))
+        if gate:
+            gate.cede(permit.model, until=until)
+
+    def start_at(self, turn: int) -> None:
+        """Let the ring go on at *turn*."""
+        self._counter = itertools.count(turn)
+
     def succeed(self, permit: KeyPermit, model: str) -> bool:
         """Record a success; tell whether it ended a rest of the key."""
         opened = self._gates[permit.place].succeed(permit.key)

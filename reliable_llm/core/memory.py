@@ -80,6 +80,15 @@ def release(stop: Stop, permit: Permit) -> None:
         gate.release(permit.candidate)
 
 
+def cede(stop: Stop, permit: Permit, until: float) -> None:
+    """Leave a probe to another process; *until* is when to ask for it again."""
+    ring = stop.health.ring
+    ring.cede(permit.key, stop.model, until=until)
+    gate = stop.health.candidate(stop.model)
+    if gate is not None and permit.candidate is not None:
+        gate.cede(permit.candidate, until=until)
+
+
 def remember_failure(
     stop: Stop, permit: Permit, error: ReliableLLMError, now: float, policy: RecoveryPolicy, cooldown: float
 ) -> Iterator[events.Event]:
@@ -87,7 +96,7 @@ def remember_failure(
     fault = Fault(kind=error.kind, at=now, status=error.status, code=error.code)
     match error.kind:
         case Kind.RATE_LIMITED:
-            _cool_down(stop, permit, fault, now + cooldown, policy, rotate=error.verdict.rotate_key)
+            yield from _cool_down(stop, permit, fault, cooldown, policy, rotate=error.verdict.rotate_key)
         case Kind.QUOTA_EXHAUSTED:
             yield from _park(stop, permit, error, fault, now, policy)
         case Kind.AUTHENTICATION:
@@ -143,15 +152,24 @@ def _settle_probes(stop: Stop, permit: Permit, kind: Kind) -> None:
             gate.succeed(permit.candidate)
 
 
-def _cool_down(stop: Stop, permit: Permit, fault: Fault, until: float, policy: RecoveryPolicy, *, rotate: bool) -> None:
+def _cool_down(
+    stop: Stop, permit: Permit, fault: Fault, seconds: float, policy: RecoveryPolicy, *, rotate: bool
+) -> Iterator[events.Event]:
     if not policy.cooldowns:
         return
+    until = fault.at + seconds
+    key: str | None = None
     if rotate:
-        gate = stop.health.ring.model_gate(permit.key.place, stop.model)
-        gate.block(permit.key.model, until=until, fault=fault, probe=False)
+        gate, held, key = _model_gate(stop, permit)
     else:
-        held = permit.candidate or GatePermit(0, probe=False)
-        stop.health.candidate_gate(stop.model).block(held, until=until, fault=fault, probe=False)
+        gate, held = stop.health.candidate_gate(stop.model), permit.candidate or GatePermit(0, probe=False)
+    if gate.block(held, until=until, fault=fault, probe=False):
+        yield events.CooldownStarted(stop.provider, stop.model, key, fault.kind, seconds)
+
+
+def _model_gate(stop: Stop, permit: Permit) -> tuple[Gate, GatePermit, str]:
+    ring, place = stop.health.ring, permit.key.place
+    return ring.model_gate(place, stop.model), permit.key.model, ring.labels[place]
 
 
 def _park(

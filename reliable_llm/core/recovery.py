@@ -13,6 +13,7 @@ Rules of this file:
 * Half-open admits one probe. A probe that ends without a verdict (cancelled, or the transport failed) hands its permit
   back, and the next call may probe.
 * A cooldown (rate limit) needs no probe: when its time is up, the gate is open.
+* Where many processes share what they know, one of them probes: the others cede theirs, for a bounded time.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Gate:
     `until` None means open, and then `permit` is what every attempt of this generation holds.
     """
 
-    __slots__ = ("_needs_probe", "_probing", "fault", "generation", "permit", "until")
+    __slots__ = ("_elsewhere", "_needs_probe", "_probing", "fault", "generation", "permit", "until")
 
     def __init__(self) -> None:
         self.generation = 0
@@ -58,12 +59,13 @@ class Gate:
         self.fault: Fault | None = None
         self._needs_probe = False
         self._probing = False
+        self._elsewhere = 0.0
 
     def admits(self, now: float) -> bool:
         """Tell whether an attempt may start now."""
         if self.until is None:
             return True
-        return now >= self.until and not self._probing
+        return now >= self.until and not self._probing and now >= self._elsewhere
 
     def enter(self, now: float) -> GatePermit:
         """Return a permit. Call only when the gate admits; the first one after a park is the probe."""
@@ -79,7 +81,7 @@ class Gate:
         """Return when the gate admits again; `now` if it does, None while a probe is out."""
         if self.until is None:
             return now
-        return None if self._probing else max(self.until, now)
+        return None if self._probing or now < self._elsewhere else max(self.until, now)
 
     def block(self, permit: GatePermit, *, until: float, fault: Fault, probe: bool) -> bool:
         """Block until *until* and tell whether that is news.
@@ -105,12 +107,29 @@ class Gate:
         if permit.generation == self.generation and permit.probe:
             self._probing = False
 
+    def cede(self, permit: GatePermit, *, until: float) -> None:
+        """Leave the probe to another process: until *until* this gate is as if the probe were out here."""
+        if permit.generation == self.generation and permit.probe:
+            self._probing = False
+            self._elsewhere = until
+
+    @property
+    def needs_probe(self) -> bool:
+        """Tell whether this rest ends with a probe."""
+        return self.until is not None and self._needs_probe
+
+    @property
+    def probing(self) -> bool:
+        """Tell whether a probe of this process is out."""
+        return self._probing
+
     def open(self) -> None:
         """Admit everybody, from now on."""
         self._next_generation()
         self.until = None
         self.fault = None
         self._probing = False
+        self._elsewhere = 0.0
 
     def force(self, *, until: float, fault: Fault, probe: bool) -> None:
         """Block whatever the permits say: an operator, or another process, knows."""
@@ -126,3 +145,4 @@ class Gate:
         self.fault = fault
         self._needs_probe = needs_probe
         self._probing = False
+        self._elsewhere = 0.0
