@@ -12,7 +12,7 @@ from typing import Final
 
 from reliable_llm.core.facts import Facts, facts_of
 from reliable_llm.core.failure import Failure
-from reliable_llm.core.rules import answers, chinese, parameters, vendors, vendors_china
+from reliable_llm.core.rules import answers, chinese, parameters, predecessors, vendors, vendors_china
 from reliable_llm.core.rules import phrases_account as account
 from reliable_llm.core.rules import phrases_health as health
 from reliable_llm.core.rules import phrases_request as request
@@ -39,6 +39,7 @@ PHRASES: Final = (
     *health.TOO_LARGE,
     *request.POLICY,
     *request.LENGTH,
+    *predecessors.PHRASES,
     *account.MONEY,
     *account.KEYS,
     *request.MODELS_AT_404,
