@@ -50,6 +50,6 @@ class StandInStream(ChatStream):
         self.served_by = reply.served_by
         self._reply = reply
         self._answer = AdapterReply(parts=reply.parts, finish_reason=reply.finish_reason, usage=reply.usage)
-        self._told.append(reply.text)
-        self._pending.append(Started(reply.served_by, reply.model))
-        self._pending.extend(told_whole(self._answer))
+        self._told.add(Started(reply.served_by, reply.model))
+        for event in told_whole(self._answer):
+            self._told.add(event)
