@@ -19,7 +19,8 @@ from reliable_llm.chat import FailoverChat
 from reliable_llm.errors import ReliableLLMError
 from reliable_llm.integrations import anthropic_wire
 from reliable_llm.integrations.http_errors import anthropic_error
-from reliable_llm.integrations.transport import Asked, CoordinatorTransport, sse
+from reliable_llm.integrations.transport import Asked, CoordinatorTransport, sse, who
+from reliable_llm.integrations.unfit import UNFIT, unfit_reply
 from reliable_llm.stream import ChatStream
 from reliable_llm.types import ChatReply, ChatRequest, Json
 
@@ -54,11 +55,16 @@ class AnthropicTransport(CoordinatorTransport):
         return anthropic_error(error)
 
     async def events(self, stream: ChatStream, asked: Asked) -> AsyncIterator[bytes]:
-        model = stream.served_by.model if stream.served_by is not None else ""
-        yield sse({"type": "message_start", "message": anthropic_wire.head(model)}, event="message_start")
+        served_by = who(stream)
+        head = anthropic_wire.head(served_by, served_by.model)
+        yield sse({"type": "message_start", "message": head}, event="message_start")
         blocks = anthropic_wire.Blocks()
-        async for event in stream:
-            for told in blocks.of(event):
-                yield sse(told, event=str(told["type"]))
-        for told in (*blocks.close(), *anthropic_wire.last_events(await stream.reply())):
+        try:
+            async for event in stream:
+                for told in blocks.of(event):
+                    yield sse(told, event=str(told["type"]))
+            reply = await stream.reply()
+        except UNFIT as error:
+            reply = unfit_reply(error)
+        for told in (*blocks.close(), *anthropic_wire.last_events(reply)):
             yield sse(told, event=str(told["type"]))

@@ -22,6 +22,7 @@ from reliable_llm.types import (
     Part,
     Reasoning,
     ReasoningDelta,
+    ServedBy,
     StreamEvent,
     Text,
     TextDelta,
@@ -117,7 +118,7 @@ def _output(raw: object) -> OutputSchema | None:
 def message(reply: ChatReply) -> dict[str, object]:
     """Return *reply* as a message; the extra field `reliable_llm` tells who answered and what it took."""
     return {
-        **head(reply.model or reply.served_by.model),
+        **head(reply.served_by, reply.model or reply.served_by.model),
         "content": [block for part in reply.parts if (block := _block(part))],
         "stop_reason": stop_word(reply.finish_reason),
         "usage": usage_of(reply.usage),
@@ -125,10 +126,10 @@ def message(reply: ChatReply) -> dict[str, object]:
     }
 
 
-def head(model: str) -> dict[str, object]:
-    """Return a message that has not begun."""
+def head(served_by: ServedBy, model: str) -> dict[str, object]:
+    """Return a message that has not begun. Its id ends with who answers: some frameworks keep nothing else."""
     return {
-        "id": f"msg_{uuid.uuid4().hex}",
+        "id": f"msg_{uuid.uuid4().hex}:{served_by}",
         "type": "message",
         "role": "assistant",
         "model": model,

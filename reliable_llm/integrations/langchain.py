@@ -28,6 +28,7 @@ from reliable_llm.chat import FailoverChat
 from reliable_llm.integrations.home import Home, home_of
 from reliable_llm.integrations.langchain_messages import chunk_of, from_langchain, last_chunk, to_langchain
 from reliable_llm.integrations.openai_format import read_request
+from reliable_llm.integrations.unfit import UNFIT, unfit_reply
 from reliable_llm.policy import RetryPolicy
 from reliable_llm.stream import ChatStream
 from reliable_llm.types import ChatReply, ChatRequest, StreamEvent
@@ -106,7 +107,10 @@ class ReliableChatModel(BaseChatModel):
         self, messages: list[BaseMessage], stop: list[str] | None, kwargs: Mapping[str, Any], run: object
     ) -> ChatReply:
         request, model = self._request(messages, stop, kwargs)
-        return await self.chat(request, model=model, deadline=self.timeout, retry=self._retry(), tags=_tags(run))
+        try:
+            return await self.chat(request, model=model, deadline=self.timeout, retry=self._retry(), tags=_tags(run))
+        except UNFIT as error:
+            return unfit_reply(error)
 
     # ---------------------------------------------------------------- streams
 

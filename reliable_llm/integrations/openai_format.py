@@ -18,6 +18,7 @@ from reliable_llm.types import (
     Json,
     OutputSchema,
     ReasoningDelta,
+    ServedBy,
     StreamEvent,
     TextDelta,
     Tool,
@@ -105,8 +106,9 @@ def _stop(raw: object) -> tuple[str, ...]:
 # ---------------------------------------------------------------- out
 
 
-def new_id() -> str:
-    return f"chatcmpl-{uuid.uuid4().hex}"
+def new_id(served_by: ServedBy) -> str:
+    """Return an id that ends with who answered: some frameworks keep nothing else of an answer."""
+    return f"chatcmpl-{uuid.uuid4().hex}:{served_by}"
 
 
 def completion(reply: ChatReply, created: float) -> dict[str, object]:
@@ -118,7 +120,7 @@ def completion(reply: ChatReply, created: float) -> dict[str, object]:
         "message": _message(reply),
     }
     return {
-        "id": new_id(),
+        "id": new_id(reply.served_by),
         "object": "chat.completion",
         "created": int(created),
         "model": reply.model or reply.served_by.model,
@@ -163,8 +165,13 @@ def usage_of(usage: Usage | None) -> dict[str, object] | None:
 class Chunks:
     """The chunks of one streamed completion."""
 
-    def __init__(self, model: str, created: float) -> None:
-        self._head = {"id": new_id(), "object": "chat.completion.chunk", "created": int(created), "model": model}
+    def __init__(self, served_by: ServedBy, created: float) -> None:
+        self._head = {
+            "id": new_id(served_by),
+            "object": "chat.completion.chunk",
+            "created": int(created),
+            "model": served_by.model,
+        }
         self._calls: dict[int, int] = {}
 
     def of(self, event: StreamEvent) -> Iterator[dict[str, object]]:

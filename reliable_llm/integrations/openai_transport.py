@@ -21,7 +21,8 @@ from reliable_llm.clock import SystemClock
 from reliable_llm.errors import ReliableLLMError
 from reliable_llm.integrations import openai_format
 from reliable_llm.integrations.http_errors import openai_error
-from reliable_llm.integrations.transport import Asked, CoordinatorTransport, sse
+from reliable_llm.integrations.transport import Asked, CoordinatorTransport, sse, who
+from reliable_llm.integrations.unfit import UNFIT, unfit_reply
 from reliable_llm.stream import ChatStream
 from reliable_llm.types import ChatReply, ChatRequest, Json
 
@@ -56,13 +57,15 @@ class OpenAITransport(CoordinatorTransport):
         return openai_error(error)
 
     async def events(self, stream: ChatStream, asked: Asked) -> AsyncIterator[bytes]:
-        model = stream.served_by.model if stream.served_by is not None else ""
-        chunks = openai_format.Chunks(model, SystemClock().time())
+        chunks = openai_format.Chunks(who(stream), SystemClock().time())
         yield sse(chunks.chunk({"role": "assistant", "content": ""}))
-        async for event in stream:
-            for chunk in chunks.of(event):
-                yield sse(chunk)
-        reply = await stream.reply()
+        try:
+            async for event in stream:
+                for chunk in chunks.of(event):
+                    yield sse(chunk)
+            reply = await stream.reply()
+        except UNFIT as error:
+            reply = unfit_reply(error)
         yield sse(chunks.last(reply))
         options = asked.body.get("stream_options")
         if isinstance(options, Mapping) and options.get("include_usage"):

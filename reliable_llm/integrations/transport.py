@@ -12,8 +12,9 @@ import httpx2
 from reliable_llm.chat import FailoverChat
 from reliable_llm.errors import InvalidRequestError, ReliableLLMError
 from reliable_llm.integrations.http_errors import as_json, raise_transport_error, wrong_endpoint
+from reliable_llm.integrations.unfit import UNFIT, unfit_reply
 from reliable_llm.stream import ChatStream
-from reliable_llm.types import ChatReply, ChatRequest, Json
+from reliable_llm.types import ChatReply, ChatRequest, Json, ServedBy
 
 # Model names that stand for the coordinator's own chain.
 ANY_MODEL = frozenset({"", "auto", "default", "reliable_llm"})
@@ -86,7 +87,10 @@ class CoordinatorTransport(httpx2.AsyncBaseTransport, ABC):
         if asked.stream:
             return await self._streamed(asked)
         deadline = _number(asked.own.get("deadline")) or _read_timeout(request)
-        reply = await self._chat(asked.request, deadline=deadline, tags=asked.tags, model=asked.model)
+        try:
+            reply = await self._chat(asked.request, deadline=deadline, tags=asked.tags, model=asked.model)
+        except UNFIT as error:
+            reply = unfit_reply(error)
         return httpx2.Response(200, headers=served_headers(reply), content=as_json(self.answer(reply)))
 
     async def _streamed(self, asked: Asked) -> httpx2.Response:
@@ -118,6 +122,12 @@ class _Body(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._stream.__aexit__(None, None, None)
+
+
+def who(stream: ChatStream) -> ServedBy:
+    """Return who answers: known from the first output on."""
+    assert stream.served_by is not None  # noqa: S101 - only an entered stream is handed on
+    return stream.served_by
 
 
 def sse(data: object, *, event: str | None = None) -> bytes:
