@@ -27,7 +27,7 @@ class Event:
 
 
 class Listener(Protocol):
-    """Receives every event of a call with the caller's tags. Must not block; what it raises is logged, not passed on."""
+    """Receives every event of a call with the caller's tags. Must not block; what it raises is logged, not raised."""
 
     def __call__(self, event: Event, tags: Mapping[str, str], /) -> None: ...
 

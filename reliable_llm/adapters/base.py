@@ -1,9 +1,9 @@
 """What an adapter is: one vendor, one request, no policy.
 
 An adapter translates a `ChatRequest` into its vendor's terms (`prepare`), makes exactly one HTTP request with the key
-it is given (`complete`, `stream`), and translates the answer and every failure. It raises `ReliableLLMError` and nothing
-else, except what is not its business: cancellation, `BaseException`, and the caller's own errors. It does not retry,
-choose, wait or log.
+it is given (`complete`, `stream`), and translates the answer and every failure. It raises `ReliableLLMError` and
+nothing else, except what is not its business: cancellation, `BaseException`, and the caller's own errors. It does not
+retry, choose, wait or log.
 """
 
 from __future__ import annotations
