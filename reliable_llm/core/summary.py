@@ -48,8 +48,7 @@ def headline(kind: Kind, where: str, status: int | None, code: str | None) -> st
 
 def describe(error: ReliableLLMError, attempts: Sequence[Attempt], untried: Sequence[str]) -> str:
     """Return the message: the headline, what was tried in order, what was not; bounded in lines and bytes."""
-    where = f"{error.provider}/{error.model}" if error.provider else ""
-    lines = [headline(error.kind, where, error.status, error.code).strip()]
+    lines = [_first_line(error)]
     if error.retry_after is not None:
         lines[0] += f"; worth trying again in {error.retry_after:.0f} s"
     if len(attempts) > 1 or untried:
@@ -59,6 +58,16 @@ def describe(error: ReliableLLMError, attempts: Sequence[Attempt], untried: Sequ
     if untried:
         lines.append(f"  not tried: {', '.join(untried[:MAX_LINES])}")
     return _bounded("\n".join(lines))
+
+
+def _first_line(error: ReliableLLMError) -> str:
+    """Return the headline, and what the error says itself where that is more than its kind."""
+    said = str(error.args[0]) if error.args else ""
+    if error.provider is None:
+        return said or headline(error.kind, "", error.status, error.code).strip()
+    line = headline(error.kind, f"{error.provider}/{error.model}", error.status, error.code)
+    is_news = said and not said.startswith(str(error.kind).replace("_", " "))
+    return f"{line}: {said}" if is_news else line
 
 
 def _bounded(text: str) -> str:

@@ -534,6 +534,24 @@ def test_a_call_that_has_failed_stays_failed() -> None:
     assert raised(call, world.now) is raised(call, world.now)
 
 
+def test_the_message_lists_what_was_tried_whatever_the_first_error_said() -> None:
+    world = World(a=1, b=1)
+    call = world.call("a/m1", "b/m1")
+    first = quota(status=429)
+    first.args = ("quota exhausted (status 429)",)
+    world.trip({"a": [first], "b": [fail(Kind.AUTHENTICATION)]}, call)
+    lines = str(raised(call, world.now)).splitlines()
+    assert [line.split(" [")[0].strip() for line in lines[1:]] == ["1. a/m1", "2. b/m1"]
+
+
+def test_the_end_is_told_once() -> None:
+    world = World(a=1)
+    call = world.call("a/m1")
+    world.trip({"a": [fail(Kind.INVALID_REQUEST)]}, call)
+    world.trip({}, call)
+    assert len(world.told(events.CallFailed)) == 1
+
+
 def test_waiting_cannot_heal_a_refused_key() -> None:
     world = World(a=1, b=1)
     call = world.call("a/m1", "b/m1")

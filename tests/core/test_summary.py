@@ -6,7 +6,7 @@ import pytest
 
 from reliable_llm.core.recovery import Fault
 from reliable_llm.core.summary import MAX_BYTES, describe, from_fault, headline
-from reliable_llm.errors import Kind, QuotaExhaustedError
+from reliable_llm.errors import Kind, QuotaExhaustedError, ReliableLLMError
 from reliable_llm.types import Attempt
 from tests.core.trips import World, fail
 
@@ -24,7 +24,7 @@ def attempt(number: int = 1, *, provider: str = "openai", kind: Kind | None = Ki
     )
 
 
-def placed(kind: Kind, **verdict: object) -> object:
+def placed(kind: Kind, **verdict: object) -> ReliableLLMError:
     error = fail(kind, **verdict)
     error.provider, error.model = "openai", "m1"
     return error
@@ -72,6 +72,20 @@ def test_what_was_not_tried_is_told() -> None:
 
 def test_an_error_from_nowhere_has_no_place() -> None:
     assert describe(fail(Kind.DEADLINE), [], []) == "the deadline has passed"
+
+
+def test_what_the_error_says_itself_is_told_where_it_is_more_than_its_kind() -> None:
+    error = placed(Kind.EMPTY_RESPONSE)
+    error.args = ("the answer holds no text",)
+    assert describe(error, [attempt()], []) == "openai/m1 sent an empty answer: the answer holds no text"
+    error.args = ("empty response (status 200)",)
+    assert describe(error, [attempt()], []) == "openai/m1 sent an empty answer"
+
+
+def test_an_error_from_nowhere_says_what_it_has_to_say() -> None:
+    error = fail(Kind.UNSUPPORTED)
+    error.args = ("no candidate can serve this request (a/m1: vision)",)
+    assert describe(error, [], []) == "no candidate can serve this request (a/m1: vision)"
 
 
 def test_at_most_eight_attempts_are_listed_and_the_rest_counted() -> None:
