@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from reliable_llm import events
 from reliable_llm.asking import Asked, OutputLike, Prompt, ToolLike, as_request, check_deadline
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from reliable_llm.last_resort import LastResort
     from reliable_llm.plan import Plan
     from reliable_llm.provider import Provider
+    from reliable_llm.state.base import HealthStore, Shared
+
+# How long `warmup()` waits for what a store of health knows.
+STORE_PATIENCE: Final = 1.0
 
 RouteLike = Iterable[Candidate | Sequence[str] | str]
 
@@ -51,6 +55,7 @@ class FailoverChat:
     `providers` in order of preference. `route` replaces the computed order (model chain > provider chain). `fallbacks`
     maps a model to the models that may stand in for it, where the order of the models does not say it. `last_resort`
     answers when nobody could (`reliable_llm.last_resort`); such a reply is marked `degraded`.
+    `health` shares with other processes what is known about keys (`reliable_llm.state.redis.RedisHealth`).
     Use it as `async with`, or call `aclose()`.
     """
 
@@ -64,6 +69,7 @@ class FailoverChat:
         recovery: RecoveryPolicy | None = None,
         budget: BudgetPolicy | None = None,
         hedge: HedgePolicy | None = None,
+        health: HealthStore | None = None,
         clock: Clock | None = None,
         listeners: Iterable[Listener] = (),
         last_resort: LastResort | None = None,
@@ -84,6 +90,8 @@ class FailoverChat:
         self._health = {
             name: ProviderHealth(name, [key.label for key in p.keys]) for name, p in self._providers.items()
         }
+        if health is not None:
+            self._driver.member = health.join(self._shared_health(), self._driver.clock, self._tell)
         self._closed = False
         self._models = {name: tuple(p.models) for name, p in self._providers.items()}
         self._order = self._checked(route) if route is not None else computed_order(self._models)
@@ -349,6 +357,23 @@ class FailoverChat:
 
     # ---------------------------------------------------------------- health
 
+    def _shared_health(self) -> dict[str, Shared]:
+        """Return what a store has to know of each provider."""
+        from reliable_llm.state.base import Shared
+
+        return {
+            name: Shared(
+                endpoint=provider.endpoint,
+                keys=provider.keys,
+                models=tuple(provider.models),
+                health=self._health[name],
+            )
+            for name, provider in self._providers.items()
+        }
+
+    def _tell(self, event: Event) -> None:
+        self._driver.emit([event], {})
+
     def status(self) -> Status:
         """Return what is known about every provider, model and key, as an immutable snapshot."""
         now = self._driver.clock.monotonic()
@@ -363,6 +388,8 @@ class FailoverChat:
         """Forget what is known to fail: at one provider, or everywhere."""
         for name in self._named(provider):
             self._health[name].reset()
+            if self._driver.member is not None:
+                self._driver.member.forget(name)
 
     def isolate(self, provider: str, *, model: str | None = None, seconds: float = FOREVER) -> None:
         """Take a provider, or one model of it, out of use for *seconds*, or until `reset()`."""
@@ -380,12 +407,16 @@ class FailoverChat:
     # ---------------------------------------------------------------- life
 
     async def warmup(self) -> None:
-        """Import the vendors' SDKs and build their clients now. A provider that cannot is warned about, not raised."""
+        """Import the vendors' SDKs, build their clients and read the store of health, if any, now.
+
+        A provider that cannot is warned about, not raised."""
         for name in self._providers:
             try:
                 await self._driver.adapter(name).warmup()
             except ReliableLLMError as error:
                 self._driver.emit([events.ConfigWarning(name, f"warmup failed: {error.kind}")], {})
+        if self._driver.member is not None:
+            await self._driver.member.ready(STORE_PATIENCE)
 
     async def aclose(self) -> None:
         """Close the connection pools. Calls after this raise `ClosedError`."""

@@ -15,10 +15,12 @@ from zlib import crc32
 from reliable_llm import events
 from reliable_llm.adapters.base import Adapter, Prepared, Target
 from reliable_llm.clock import Clock
-from reliable_llm.core.actions import Raise, Sleep, StartAttempt
+from reliable_llm.core.actions import Action, Raise, Sleep, StartAttempt
 from reliable_llm.core.budget import RetryBudget
-from reliable_llm.core.failover import FailoverCall
+from reliable_llm.core.failover import PROBE_POLL, FailoverCall
 from reliable_llm.core.hedge import Hedges
+from reliable_llm.core.ledger import open_up
+from reliable_llm.core.memory import still_holds
 from reliable_llm.core.route import Stop, needs_of
 from reliable_llm.core.truncation import cut, possible_cuts
 from reliable_llm.credentials import Credential
@@ -31,7 +33,7 @@ from reliable_llm.errors import (
     UnsupportedFeatureError,
     default_verdict,
 )
-from reliable_llm.hedged import may_hedge, merged, race
+from reliable_llm.hedged import in_order, may_hedge, merged, race
 from reliable_llm.needs import changed_needs
 from reliable_llm.policy import BudgetPolicy, HedgePolicy, RecoveryPolicy, RetryPolicy, Timeouts
 from reliable_llm.telemetry.log import EventLog
@@ -40,6 +42,7 @@ from reliable_llm.types import AdapterReply, ChatReply, ChatRequest, FinishReaso
 if TYPE_CHECKING:
     from reliable_llm.events import Event, Listener
     from reliable_llm.provider import Provider
+    from reliable_llm.state.base import Member
     from reliable_llm.structured import Repairs
     from reliable_llm.types import OutputSchema
 
@@ -70,6 +73,7 @@ class Driver:
         self._places: dict[str, asyncio.Semaphore] = {}
         self._log = EventLog()
         self._listeners: tuple[Listener, ...] = tuple(listeners)
+        self.member: Member | None = None
 
     # ---------------------------------------------------------------- a plain call
 
@@ -88,9 +92,13 @@ class Driver:
         if delay is None:
             return await self._drive(call, request)
         second = self.call(request, stops[1:], retry, deadline, affinity=affinity)
-        reply, hedged = await race(
-            lambda: self._drive(call, request), lambda: self._drive(second, request), delay, self.hedges_of()
-        )
+        try:
+            reply, hedged = await race(
+                lambda: self._drive(call, request), lambda: self._drive(second, request), delay, self.hedges_of()
+            )
+        except ReliableLLMError as error:
+            error.attempts = in_order(call.attempts, second.attempts)
+            raise
         reply = merged(reply, (call.attempts, second.attempts)) if second.attempts else reply
         return replace(reply, requested=stops[0].candidate) if hedged else reply
 
@@ -105,6 +113,8 @@ class Driver:
         stream: bool = False,
     ) -> FailoverCall:
         """Return the machine of a new call."""
+        if self.member is not None:
+            self.member.wake()
         return FailoverCall(
             stops,
             now=self.clock.monotonic(),
@@ -137,7 +147,8 @@ class Driver:
         repairs = None if request.output is None else _repairs(request, request.output)
         while True:
             action = call.next(now, clock.random())
-            self.emit(call.events, request.tags)
+            if not self.must_claim(action):
+                self.emit(call.events, request.tags)
             if isinstance(action, StartAttempt):
                 reply = await self._attempt(call, action, request, prepared, repairs)
                 self.emit(call.events, request.tags)
@@ -164,12 +175,12 @@ class Driver:
         prepared = self.prepared(call, action, request, cache)
         if prepared is None:
             return None
-        leave = nothing if self._is_ready(action.stop.provider) else await self.enter(call, action)
+        leave = nothing if self._is_ready(action) else await self.enter(call, action)
         if leave is None:
             return None
         started = clock.monotonic()
         try:
-            self.announce(action, request.tags)
+            self.announce(call, action, request.tags)
             answer = await self._send(action, prepared, started)
             _refuse_refusal(answer, call)
             parsed = None if repairs is None else repairs.read(action.stop.candidate, answer)
@@ -240,25 +251,57 @@ class Driver:
         """Get ready to send: the vendor's SDK loaded, one of the provider's places taken.
 
         Both wait within the deadline and outside the attempt's timeout: neither is the vendor's fault. Return what to
-        call on leaving; None where the deadline came first and the call is over.
+        call on leaving; None where nothing may be sent any more: the time is up, the key rests by now, or another
+        process makes this probe.
         """
-        if self._is_ready(action.stop.provider):
+        if self._is_ready(action):
             return nothing
         try:
             async with asyncio.timeout(None if action.until is None else action.until - self.clock.monotonic()):
-                return await self._place(action.stop.provider)
+                leave = await self._place(action.stop.provider)
         except TimeoutError:
-            error = DeadlineExceededError("the deadline passed while the call waited for its turn (max_concurrency)")
-            error.where = "local_queue"
-            call.withdrawn(action, error)
+            _out_of_time(call, action)
             return None
         except BaseException:
             call.withdrawn(action)
             raise
+        if still_holds(action.stop, action.permit):
+            return await self._claimed(call, action, leave) if self.must_claim(action) else leave
+        leave()
+        call.withdrawn(action)
+        return None
 
-    def _is_ready(self, provider: str) -> bool:
-        """Tell whether an attempt need not wait for anything: the SDK is loaded, and there is no limit."""
-        return provider in self._unlimited and self._loop is asyncio.get_running_loop()
+    async def _claimed(
+        self, call: FailoverCall, action: StartAttempt, leave: Callable[[], None]
+    ) -> Callable[[], None] | None:
+        """Ask the other processes for the right to a probe; bounded by the store's own timeout."""
+        assert self.member is not None  # noqa: S101 - must_claim has looked
+        try:
+            release = await self.member.claim(action.stop, action.permit, self.timeouts(action).attempt)
+        except BaseException:
+            call.withdrawn(action)
+            leave()
+            raise
+        if release is None:
+            call.ceded(action, self.clock.monotonic() + PROBE_POLL)
+            leave()
+            return None
+
+        def over() -> None:
+            leave()
+            release()
+
+        return over
+
+    def must_claim(self, action: Action) -> bool:
+        """Tell whether an action is a probe that only one of many processes may make."""
+        return self.member is not None and isinstance(action, StartAttempt) and action.permit.probe
+
+    def _is_ready(self, action: StartAttempt) -> bool:
+        """Tell whether an attempt need not wait for anything: SDK loaded, no limit, nobody to ask."""
+        if action.stop.provider not in self._unlimited or self._loop is not asyncio.get_running_loop():
+            return False
+        return not self.must_claim(action)
 
     async def _place(self, provider: str) -> Callable[[], None]:
         limit = self._providers[provider].max_concurrency
@@ -280,6 +323,8 @@ class Driver:
         stop = action.stop
         label = stop.health.ring.labels[action.key_place]
         first = call.requested
+        if answer.attempts:
+            open_up(call.attempts, answer.attempts)
         if self._listens_to(events.DEBUG):
             done = events.AttemptSucceeded(stop.provider, stop.model, label, action.number, elapsed, str(first))
             call.events.append(done)
@@ -314,14 +359,17 @@ class Driver:
         return adapter
 
     async def aclose(self) -> None:
-        """Close the connection pools."""
+        """Leave the store, and close the connection pools."""
+        if self.member is not None:
+            await self.member.aclose()
         for adapter in self._adapters.values():
             await adapter.aclose()
 
     # ---------------------------------------------------------------- listeners
 
-    def announce(self, action: StartAttempt, tags: Mapping[str, str]) -> None:
+    def announce(self, call: FailoverCall, action: StartAttempt, tags: Mapping[str, str]) -> None:
         """Tell that an attempt starts, if anybody wants to know."""
+        self.emit(call.events, tags)
         if self._listens_to(events.DEBUG):
             stop = action.stop
             label = stop.health.ring.labels[action.key_place]
@@ -334,8 +382,13 @@ class Driver:
             return
         for event in happened:
             self._log(event, tags)
+            if self.member is not None:
+                self.member(event, tags)
             for listener in self._listeners:
-                listener(event, tags)
+                try:
+                    listener(event, tags)
+                except Exception as error:  # noqa: BLE001 - whoever listens in must not fail the call
+                    self._log.listener_failed(listener, error)
         happened.clear()
 
     def _listens_to(self, level: int) -> bool:
@@ -356,6 +409,16 @@ def late(action: StartAttempt, *, by_deadline: bool) -> ReliableLLMError:
     error = DeadlineExceededError()
     error.where = str(action.stop.candidate)
     return error
+
+
+def _out_of_time(call: FailoverCall, action: StartAttempt) -> None:
+    """End the call that has waited for its turn until the deadline; or go on, where others have time of their own."""
+    if action.reserved:
+        call.crowded_out(action)
+        return
+    error = DeadlineExceededError("the deadline passed while the call waited for its turn (max_concurrency)")
+    error.where = "local_queue"
+    call.withdrawn(action, error)
 
 
 def raise_now(action: Raise) -> None:

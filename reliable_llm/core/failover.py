@@ -49,6 +49,7 @@ from reliable_llm.errors import (
     ContextWindowError,
     DeadlineExceededError,
     Kind,
+    QueueFullError,
     ReliableLLMError,
     Scope,
     UnsupportedFeatureError,
@@ -58,6 +59,9 @@ from reliable_llm.types import Attempt, Candidate, Usage
 
 # How long to wait for another call's probe when there is nowhere else to go, before looking again.
 PROBE_POLL: Final = 1.0
+
+# What is left of a wait after it has been slept, by rounding: not worth, and on some clocks not able, to be slept again.
+A_MOMENT: Final = 1e-6
 
 # Kinds for which "when will somebody be back" has an answer.
 _TIME_HEALS: Final = TRANSIENT | {Kind.RATE_LIMITED, Kind.QUOTA_EXHAUSTED}
@@ -77,6 +81,7 @@ class FailoverCall:
         "_budget",
         "_cuts",
         "_deadline",
+        "_end",
         "_final",
         "_index",
         "_larger_than",
@@ -129,6 +134,7 @@ class FailoverCall:
         self._last: StartAttempt | None = None
         self._moving: Kind | None = None
         self._final: ReliableLLMError | None = None
+        self._end: Raise | None = None
 
     @property
     def attempts(self) -> list[Attempt]:
@@ -153,6 +159,8 @@ class FailoverCall:
 
     def next(self, now: float, chance: float = 0.0) -> Action:
         """Return what to do now; *chance* in [0, 1) is this moment's share of jitter."""
+        if self._end is not None:
+            return self._end
         if self._final is not None:
             return self._raise(self._final, now)
         if self._deadline is not None and now >= self._deadline:
@@ -174,7 +182,7 @@ class FailoverCall:
         """Return the next action at this candidate, or None where there is none."""
         if visit.left or not self._may_serve(visit, now):
             return None
-        if visit.wake > now:
+        if visit.wake - now > A_MOMENT:
             return self._sleep(visit.wake - now)
         permit = visit.permit(now, self._prefer)
         if permit is None:
@@ -228,6 +236,9 @@ class FailoverCall:
 
     def _wait_for_first(self, now: float, chance: float) -> Action:
         """Every candidate was passed: wait for the one that is back first, if that is allowed and soon enough."""
+        forced = self._force(now, chance)
+        if forced is not None:
+            return forced
         back = {index: at for index, visit in self._visits.items() if (at := visit.back_at(now)) is not None}
         if self._retry.wait_for_cooldown and back and self._rounds < max(1, self._retry.max_retries):
             first = min(back, key=lambda index: back[index])
@@ -242,6 +253,17 @@ class FailoverCall:
             return self._sleep(PROBE_POLL)
         return self._raise(self._primary_error(now), now)
 
+    def _force(self, now: float, chance: float) -> Action | None:
+        """With nothing tried and nothing else to try, open breakers do not count: ask the first such candidate, once."""
+        if self._ledger.attempts:
+            return None
+        for index, visit in self._visits.items():
+            if visit.is_behind_breaker and not visit.forced:
+                visit.forced = True
+                self._index = index
+                return self._at(visit, now, chance)
+        return None
+
     # ---------------------------------------------------------------- outcomes
 
     def succeeded(
@@ -252,6 +274,7 @@ class FailoverCall:
             self._ledger.events.extend(remember_success(action.stop, action.permit))
         if self._budget is not None and self._ledger.attempts:
             self._budget.refund()
+        action.stop.health.answered_at[action.stop.model] = now
         self._ledger.answered(action, now, started, usage, request_id)
 
     def failed(
@@ -260,6 +283,7 @@ class FailoverCall:
         """Record that this attempt failed, and decide what follows."""
         visit = self._visit(self._index)
         visit.last_error = error
+        visit.failing_since = started if visit.failing_since is None else visit.failing_since
         self._moving = error.kind
         self._ledger.failed(action, now, started, error)
         backoff = backoff_delay(self._retry, visit.waits, chance)
@@ -288,6 +312,14 @@ class FailoverCall:
         """Take back an attempt that was never sent; with *error*, the call ends with it."""
         release(action.stop, action.permit)
         self._final = error
+
+    def crowded_out(self, action: StartAttempt) -> None:
+        """Leave a candidate whose provider has no place in the time there is for it; nothing was sent."""
+        release(action.stop, action.permit)
+        visit = self._visit(self._index)
+        visit.left = True
+        visit.last_error = QueueFullError(provider=action.stop.provider, model=action.stop.model)
+        self._tell_skipped(action.stop, str(Kind.QUEUE_FULL))
 
     def ceded(self, action: StartAttempt, until: float) -> None:
         """Take back a probe that another process makes; *until* is when to ask for it again."""
@@ -376,12 +408,20 @@ class FailoverCall:
         visit.tried.add(place)
         hint = error.retry_after or 0.0
         delay = max(backoff, hint + spread(self._retry, hint, chance))
-        if visit.attempts > self._retry.max_retries or hint > self._retry.cap or not self._fits(now, delay):
+        spent = visit.attempts > self._retry.max_retries or self._is_last_chance(visit, error, now)
+        if spent or hint > self._retry.cap or not self._fits(now, delay):
             self._leave(visit, error, now)
             return
         visit.waits += 1
         visit.wake = now + delay
         self._ledger.events.append(events.RetryScheduled(visit.stop.provider, visit.stop.model, delay, error.kind))
+
+    def _is_last_chance(self, visit: Visit, error: ReliableLLMError, now: float) -> bool:
+        """A probe gets one attempt; a timeout is not waited for twice while somebody else could answer."""
+        permit = visit.last_permit
+        if permit is not None and permit.candidate is not None and permit.candidate.probe:
+            return True
+        return error.kind is Kind.TIMEOUT and not self._retry.retry_timeouts and self._another_is_ready(now)
 
     def _leave(self, visit: Visit, error: ReliableLLMError, now: float) -> None:
         """Go on to the next candidate for good; the breaker trips where it is on for this kind."""
@@ -390,6 +430,9 @@ class FailoverCall:
             return
         repark_probe(visit.stop, visit.last_permit, now, self._recovery)
         seconds = self._recovery.breaker.get(error.kind, 0.0)
+        answered = visit.stop.health.answered_at.get(visit.stop.model, -1.0)
+        if len(self._route) == 1 or (visit.failing_since is not None and answered >= visit.failing_since):
+            return
         fault = Fault(kind=error.kind, at=now, status=error.status, code=error.code)
         self._ledger.events.extend(rest_candidate(visit.stop, visit.last_permit, fault, seconds))
 
@@ -459,9 +502,10 @@ class FailoverCall:
         untried = (
             [str(stop.candidate) for stop in self._route[self._index + 1 :]] if error.kind is Kind.DEADLINE else []
         )
-        error.args = (error.args[0] if error.args and error.args[0] else describe(error, error.attempts, untried),)
+        error.args = (describe(error, error.attempts, untried),)
         self._ledger.events.append(events.CallFailed(error.kind, len(error.attempts), error.retry_after))
-        return Raise(error)
+        self._end = Raise(error)
+        return self._end
 
     def _primary_error(self, now: float) -> ReliableLLMError:
         """Return the error of the first candidate that has one: met in this call, or remembered."""

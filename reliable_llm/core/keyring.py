@@ -114,6 +114,10 @@ class KeyRing:
             gate = self._model_gates[index, model] = Gate()
         return gate
 
+    def known_model_gate(self, index: int, model: str) -> Gate | None:
+        """Return the key's gate for one model, if it ever needed one."""
+        return self._model_gates.get((index, model))
+
     def model_gates(self, index: int) -> Iterator[tuple[str, Gate]]:
         """Yield the models for which the key has a gate of its own."""
         return ((model, gate) for (owner, model), gate in self._model_gates.items() if owner == index)

@@ -72,6 +72,18 @@ def remember_success(stop: Stop, permit: Permit) -> Iterator[events.Event]:
         yield events.CandidateRecovered(stop.provider, stop.model)
 
 
+def still_holds(stop: Stop, permit: Permit) -> bool:
+    """Tell whether nothing has happened to key and candidate since the permit was given."""
+    ring, key = stop.health.ring, permit.key
+    model_gate = ring.known_model_gate(key.place, stop.model)
+    gate = stop.health.candidate(stop.model)
+    return (
+        ring.gate(key.place).generation == key.key.generation
+        and (model_gate is None or model_gate.generation == key.model.generation)
+        and (gate is None or gate.generation == (permit.candidate.generation if permit.candidate else 0))
+    )
+
+
 def release(stop: Stop, permit: Permit) -> None:
     """Hand back a permit whose attempt proved nothing (cancelled, abandoned)."""
     stop.health.ring.release(permit.key, stop.model)
@@ -93,6 +105,9 @@ def remember_failure(
     stop: Stop, permit: Permit, error: ReliableLLMError, now: float, policy: RecoveryPolicy, cooldown: float
 ) -> Iterator[events.Event]:
     """Block what this failure proves to be unfit; *cooldown* is how long a rate limit rests."""
+    if error.scope is Scope.LOCAL:  # this process failed, or a coordinator inside, which remembers for itself
+        release(stop, permit)
+        return
     fault = Fault(kind=error.kind, at=now, status=error.status, code=error.code)
     match error.kind:
         case Kind.RATE_LIMITED:

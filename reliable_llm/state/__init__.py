@@ -1,1 +1,1 @@
-
+"""Where the health of keys and candidates lives: in this process, or shared by many (`RedisHealth`)."""

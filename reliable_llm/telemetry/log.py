@@ -45,3 +45,8 @@ class EventLog:
             value = getattr(event, each.name)
             fields[each.name] = str(value) if isinstance(value, str) else value
         self._logger.log(event.level, event.event, **fields)
+
+    def listener_failed(self, listener: object, error: Exception) -> None:
+        """Say that a listener has raised. By type only: what it says may hold what nobody should read in a log."""
+        name = getattr(listener, "__qualname__", type(listener).__qualname__)
+        self._logger.log(WARNING, "listener_failed", listener=name, error=type(error).__name__)
