@@ -21,10 +21,15 @@ if TYPE_CHECKING:
     from reliable_llm.core.classify import Rule
     from reliable_llm.vendors import VendorPreset
 
-Api = Literal["chat", "responses", "messages"]
+Api = Literal["chat", "responses", "messages", "gemini"]
 
 # The variables that the vendors' own SDKs read a base URL from.
 _BASE_URL_ENV: Final = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}
+
+Protocol = Literal["openai", "anthropic", "gemini"]
+
+# The SDK's own, without the path of the endpoint that speaks OpenAI's protocol.
+_GEMINI_URL: Final = "https://generativelanguage.googleapis.com/"
 
 # The vendors' own default is 1,000 connections with 100 kept alive; we keep all of them alive (see adapters/http.py).
 POOL_LIMIT: Final = 1000
@@ -110,6 +115,33 @@ class Provider:
         )  # fmt: skip
 
     @classmethod
+    def gemini(
+        cls,
+        *,
+        models: Sequence[str] | Mapping[str, str],
+        keys: Iterable[str] | None = None,
+        name: str = "gemini",
+        base_url: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeouts: Timeouts | None = None,
+        http_client: httpx2.AsyncClient | None = None,
+        transport: Literal["httpx2", "aiohttp"] | None = None,
+        capabilities: Capabilities | Mapping[str, Capabilities] | None = None,
+        classify: Iterable[Rule] = (),
+        max_concurrency: int | None = None,
+        pool_limit: int = POOL_LIMIT,
+    ) -> Provider:
+        """Return an endpoint of the Gemini API on Google's own client. `keys=None` reads GEMINI_API_KEY.
+
+        Needs the extra `reliable-llm[gemini]`. Google's OpenAI-compatible endpoint needs no extra:
+        `Provider.openai(vendor="gemini", ...)`.
+        """
+        return _build(
+            cls, "gemini", name, "gemini", "gemini", models, keys, base_url or _GEMINI_URL, headers, timeouts,
+            http_client, transport, capabilities, classify, max_concurrency, pool_limit,
+        )  # fmt: skip
+
+    @classmethod
     def of(
         cls,
         adapter: Adapter,
@@ -161,7 +193,7 @@ class Provider:
 
 def _build(
     cls: type[Provider],
-    protocol: Literal["openai", "anthropic"],
+    protocol: Protocol,
     name: str,
     vendor: str | None,
     api: Api,
@@ -181,7 +213,7 @@ def _build(
     base_url = base_url or os.environ.get(_BASE_URL_ENV[protocol]) if vendor is None else base_url
     known = _vendor(protocol, name, vendor, base_url)
     by_model = _models(name, models)
-    if api not in ("chat", "responses", "messages"):
+    if api not in ("chat", "responses", "messages", "gemini"):
         raise ConfigurationError(f"api of provider {name!r} must be 'chat' or 'responses', got {api!r}")
     if transport not in (None, "httpx2", "aiohttp"):
         raise ConfigurationError(f"transport of provider {name!r} must be 'httpx2' or 'aiohttp', got {transport!r}")
@@ -204,7 +236,7 @@ def _build(
     )
 
 
-def _vendor(protocol: Literal["openai", "anthropic"], provider: str, name: str | None, url: str | None) -> VendorPreset:
+def _vendor(protocol: Protocol, provider: str, name: str | None, url: str | None) -> VendorPreset:
     from reliable_llm.vendors import VENDORS, VendorPreset, vendor_from_base_url
 
     chosen = name or (protocol if url is None else vendor_from_base_url(url))

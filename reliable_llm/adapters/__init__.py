@@ -32,6 +32,10 @@ def build_adapter(provider: Provider, clock: Clock) -> Adapter:
         from reliable_llm.adapters.openai_responses import OpenAIResponsesAdapter
 
         return OpenAIResponsesAdapter(settings)
+    if provider.api == "gemini":
+        from reliable_llm.adapters.gemini import GeminiAdapter
+
+        return GeminiAdapter(settings)
     from reliable_llm.adapters.openai_chat import OpenAIChatAdapter
 
     return OpenAIChatAdapter(settings)

@@ -16,7 +16,6 @@ import anyio
 
 from reliable_llm.adapters.base import Prepared
 from reliable_llm.adapters.http import close_response, drain
-from reliable_llm.adapters.openai_client import OpenAIClient
 from reliable_llm.adapters.openai_reply import decode
 from reliable_llm.adapters.sse import ServerEvent, event_batches
 from reliable_llm.credentials import Credential
@@ -81,11 +80,25 @@ class Assembly(Protocol):
     def finish_reason(self) -> FinishReason: ...
 
 
+class StreamClient(Protocol):
+    """Who sends the request, and reads what failed."""
+
+    errors: tuple[type[Exception], ...]
+
+    async def send(
+        self, prepared: Prepared, key: Credential, timeouts: Timeouts, *, stream: bool = False
+    ) -> httpx2.Response: ...
+
+    def failure(self, exc: Exception) -> ReliableLLMError: ...
+
+    def refusal(self, body: object, status: int, headers: Mapping[str, str]) -> ReliableLLMError: ...
+
+
 class OpenAIStream:
     """One stream: enter it, iterate it, leave it."""
 
     def __init__(
-        self, client: OpenAIClient, prepared: Prepared, key: Credential, timeouts: Timeouts, assembly: Assembly
+        self, client: StreamClient, prepared: Prepared, key: Credential, timeouts: Timeouts, assembly: Assembly
     ) -> None:
         self._client = client
         self._prepared = prepared
