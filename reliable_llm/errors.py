@@ -176,6 +176,7 @@ class ReliableLLMError(Exception):
         self.request_id = request_id
         self.usage = usage
         self.attempts: tuple[Attempt, ...] = ()
+        self.inner: tuple[Attempt, ...] = ()  # what a coordinator behind the adapter tried; part of `attempts`
 
     @property
     def scope(self) -> Scope:

@@ -406,7 +406,10 @@ class RawReply(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterReply:
-    """What one adapter got for one attempt. `dropped` names request fields this vendor has no word for."""
+    """What one adapter got for one attempt. `dropped` names request fields this vendor has no word for.
+
+    `attempts` is what a coordinator tried that stands behind the adapter (`reliable_llm.nested`).
+    """
 
     parts: tuple[Part, ...]
     finish_reason: FinishReason
@@ -418,6 +421,7 @@ class AdapterReply:
     headers: Mapping[str, str] = field(default_factory=dict)
     finish_detail: str | None = None
     status: int = 200
+    attempts: tuple[Attempt, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from reliable_llm import events
 from reliable_llm.core.actions import StartAttempt
 from reliable_llm.errors import Kind, ReliableLLMError
@@ -45,11 +47,14 @@ class Ledger:
                 retry_after=error.retry_after,
             )
         )
+        if error.inner:
+            open_up(self.attempts, error.inner)
 
-    def tell_failure(self, action: StartAttempt, error: ReliableLLMError, retries_left: int) -> None:
-        """Announce the failure just recorded."""
+    def tell_failure(self, action: StartAttempt, error: ReliableLLMError, retries_left: int, place: int) -> None:
+        """Announce the failure just recorded, at *place*: before what followed from it."""
         attempt = self.attempts[-1]
-        self.events.append(
+        self.events.insert(
+            place,
             events.AttemptFailed(
                 provider=attempt.provider,
                 model=attempt.model,
@@ -62,7 +67,7 @@ class Ledger:
                 request_id=error.request_id,
                 retry_after=error.retry_after,
                 elapsed=attempt.elapsed,
-            )
+            ),
         )
 
     def _attempt(
@@ -96,3 +101,11 @@ class Ledger:
             usage=usage,
             probe=action.permit.probe,
         )
+
+
+def open_up(attempts: list[Attempt], inner: Sequence[Attempt]) -> None:
+    """Put the attempts of a coordinator inside in place of the last of *attempts*, which stands for all of them."""
+    outer = attempts.pop()
+    for number, each in enumerate(inner, start=len(attempts) + 1):
+        waited = each.waited + (outer.waited if each is inner[0] else 0.0)
+        attempts.append(each._replace(number=number, started=outer.started + each.started, waited=waited))
