@@ -203,6 +203,71 @@ async def test_a_bad_request_is_raised_and_does_not_reach_the_fallback() -> None
     assert pair.asked == (1, 0)
 
 
+# ---------------------------------------------------------------- the seven log lines
+
+
+def lines_of(lines: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return level and words of the seed's lines, which are the ones in words."""
+    return [(line["log_level"], line["event"]) for line in lines if " " in line["event"]]
+
+
+async def test_the_fallbacks_lines_come_at_their_levels_in_order(caplog_structlog: list[dict[str, Any]]) -> None:
+    pair = Pair(out_of_quota(), openai_ok())
+    await pair.llm("plan", plan_id="p1")
+    await pair.llm("plan", plan_id="p1")
+    pair.clock.advance(300)
+    await pair.llm("plan", plan_id="p1")
+
+    assert lines_of(caplog_structlog) == [
+        ("warning", "Quota error detected on primary provider"),
+        ("warning", "Creating fallback LLM instance"),
+        ("warning", "Fallback recovery successful"),
+        ("debug", "Still in quota fallback mode"),
+        ("warning", "Reusing cached fallback LLM instance"),
+        ("warning", "Fallback recovery successful"),
+        ("info", "Quota recovery interval elapsed, attempting primary"),
+    ]
+
+
+async def test_the_lines_carry_the_plan_and_their_fields(caplog_structlog: list[dict[str, Any]]) -> None:
+    pair = Pair(out_of_quota(), openai_ok())
+    await pair.llm("plan", plan_id="p1")
+    pair.clock.advance(100)
+    await pair.llm("plan", plan_id="p1")
+    pair.clock.advance(200)
+    await pair.llm("plan", plan_id="p1")
+
+    said = {line["event"]: line for line in caplog_structlog if " " in line["event"]}
+    assert {line["plan_id"] for line in said.values()} == {"p1"}
+    assert "insufficient_quota" in said["Quota error detected on primary provider"]["original_error"]
+    answered = said["Fallback recovery successful"]
+    assert (answered["fallback_provider"], answered["fallback_model"]) == ("anthropic", SETTINGS.fallback_model)
+    assert said["Still in quota fallback mode"]["remaining"] == 200
+    assert said["Quota recovery interval elapsed, attempting primary"]["time_since_error"] == 300
+
+
+async def test_with_both_down_an_error_line_tells_how_the_fallback_failed(
+    caplog_structlog: list[dict[str, Any]],
+) -> None:
+    with pytest.raises(QuotaExhaustedError):
+        await down().llm("plan", plan_id="p2")
+
+    line = next(line for line in caplog_structlog if line["event"] == "Fallback provider also failed")
+    assert (line["log_level"], line["plan_id"], line["fallback_provider"]) == ("error", "p2", "anthropic")
+    assert (line["fallback_model"], line["fallback_error_type"]) == (SETTINGS.fallback_model, "AuthenticationError")
+    assert line["fallback_error"]
+
+
+async def test_the_lines_hold_neither_prompt_nor_key(caplog_structlog: list[dict[str, Any]]) -> None:
+    pair = Pair(out_of_quota(), fallback=(anthropic_error(401, "authentication_error", "bad key sk-ant-a: my secret"),))
+
+    with pytest.raises(QuotaExhaustedError):
+        await pair.llm("my secret plan", plan_id="p3")
+
+    assert "secret" not in str(caplog_structlog)
+    assert "sk-" not in str(caplog_structlog)
+
+
 # ---------------------------------------------------------------- synchronous code
 
 
