@@ -54,7 +54,7 @@ async def _first_good(tasks: Sequence[asyncio.Task[ResultT]]) -> asyncio.Task[Re
     waiting = set(tasks)
     while waiting:
         done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
+        for task in (task for task in tasks if task in done):
             if task.cancelled() or not isinstance(task.exception(), ReliableLLMError):
                 return task
     return tasks[0]
@@ -75,6 +75,10 @@ async def _dismiss(tasks: Sequence[asyncio.Task[ResultT]]) -> None:
 
 def merged(reply: ChatReply, ledgers: Sequence[Sequence[Attempt]]) -> ChatReply:
     """Return *reply* with the attempts of both calls in the order they began."""
+    return replace(reply, attempts=in_order(*ledgers))
+
+
+def in_order(*ledgers: Sequence[Attempt]) -> tuple[Attempt, ...]:
+    """Return the attempts of several calls in the order they began, numbered anew."""
     attempts = sorted((attempt for ledger in ledgers for attempt in ledger), key=lambda attempt: attempt.started)
-    numbered = tuple(attempt._replace(number=number) for number, attempt in enumerate(attempts, 1))
-    return replace(reply, attempts=numbered)
+    return tuple(attempt._replace(number=number) for number, attempt in enumerate(attempts, 1))

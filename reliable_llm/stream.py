@@ -16,7 +16,7 @@ from reliable_llm.core.actions import Sleep, StartAttempt
 from reliable_llm.core.route import Stop
 from reliable_llm.driver import Driver, PreparedRequests, raise_now
 from reliable_llm.errors import DeadlineExceededError, ReliableLLMError, StreamInterruptedError
-from reliable_llm.hedged import merged, race
+from reliable_llm.hedged import in_order, merged, race
 from reliable_llm.opened import OpenAttempt
 from reliable_llm.told import Told
 from reliable_llm.types import (
@@ -87,10 +87,16 @@ class ChatStream:
         if self._second is None or self._hedge_delay is None:
             await self.until_output()
             return self
-        second = self._second
-        _, hedged = await race(self.until_output, second.until_output, self._hedge_delay, self._driver.hedges_of())
+        second, hedges = self._second, self._driver.hedges_of()
+        try:
+            _, hedged = await race(self.until_output, second.until_output, self._hedge_delay, hedges)
+        except ReliableLLMError as error:
+            error.attempts = in_order(self._call.attempts, second._call.attempts)  # noqa: SLF001 - of the same class
+            raise
         if hedged:
             self._change_to(second)
+        else:
+            self._lost = tuple(second._call.attempts)  # noqa: SLF001 - of the same class
         return self
 
     def _change_to(self, other: ChatStream) -> None:
@@ -170,6 +176,7 @@ class ChatStream:
             first = await attempt.first_output()
         except ReliableLLMError as error:
             self._call.failed(action, driver.clock.monotonic(), attempt.started, error, driver.clock.random())
+            self._emit()
             await attempt.close()
             return False
         except BaseException:
@@ -252,12 +259,18 @@ class ChatStream:
         if not self._may_go_on(error):
             broken = self._call.broke_off(attempt.action, now, attempt.started, error)
             self._emit()
+            broken.attempts = in_order(self._lost, broken.attempts)
             await attempt.close()
             raise broken
         self._call.failed(attempt.action, now, attempt.started, error, self._driver.clock.random())
+        self._emit()
         await attempt.close()
         self._prepare_to_go_on(error)
-        await self.until_output()
+        try:
+            await self.until_output()
+        except DeadlineExceededError as late:
+            late.partial_text = self.text
+            raise
 
     def _may_go_on(self, error: ReliableLLMError) -> bool:
         if not isinstance(error, StreamInterruptedError):
