@@ -39,7 +39,8 @@ class RetryPolicy:
     another one is ready. `wait_for_cooldown`: with every candidate cooling, wait for the first to come back if that is
     within `cap`. `reserve`: seconds of the deadline kept for each candidate not yet tried. `failover_on`: kinds that
     are raised by default and shall move on instead (content_policy, invalid_output, output_truncated, ...).
-    `schema_retries`: repair attempts for an answer that does not fit the schema.
+    `retry_timeouts`: try a candidate that did not answer in time again even while another one is ready; that costs the
+    whole timeout once more. `schema_retries`: repair attempts for an answer that does not fit the schema.
     """
 
     max_retries: int = 2
@@ -52,6 +53,7 @@ class RetryPolicy:
     reserve: float = 0.0
     failover_on: frozenset[Kind] = frozenset()
     schema_retries: int = 1
+    retry_timeouts: bool = False
 
     def __post_init__(self) -> None:
         check_number("RetryPolicy", "max_retries", self.max_retries, low=0, high=100, whole=True)
@@ -101,6 +103,19 @@ class HedgePolicy:
         check_number("HedgePolicy", "share", self.share, low=0, high=1)
 
 
+# Long enough that a dead primary costs each caller nothing, short enough that nobody misses it when it is back. A probe
+# of one that hangs costs its caller a whole timeout: it is sent less often.
+BREAKER: Final[Mapping[Kind, float]] = MappingProxyType(
+    {
+        Kind.OVERLOADED: 15.0,
+        Kind.SERVER_ERROR: 15.0,
+        Kind.CONNECTION: 15.0,
+        Kind.MALFORMED_RESPONSE: 15.0,
+        Kind.TIMEOUT: 60.0,
+    }
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryPolicy:
     """How long what is known to fail is left alone.
@@ -108,14 +123,15 @@ class RecoveryPolicy:
     `quota`: a key out of quota is parked this long (300 s, as in CleverAgents' StrategyActor) unless the server names a
     reset time, of which at most `max_reset` (24 h) is believed. `memory`: how long a missing model or permission, or an
     unsupported feature, is remembered. `cooldowns`: remember rate limits across calls. `breaker`: seconds that a
-    candidate rests, by kind of failure, after its retries are spent (off by default).
+    candidate rests, by kind of failure, once a call has spent its retries on it without any other call succeeding there
+    meanwhile; then one attempt probes. A candidate that is the only one never rests.
     """
 
     quota: float = 300.0
     max_reset: float = DAY
     memory: float = 3600.0
     cooldowns: bool = True
-    breaker: Mapping[Kind, float] = field(default_factory=dict)
+    breaker: Mapping[Kind, float] = field(default_factory=lambda: dict(BREAKER))
 
     def __post_init__(self) -> None:
         check_number("RecoveryPolicy", "quota", self.quota, low=0.001)

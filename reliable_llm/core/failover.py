@@ -60,7 +60,7 @@ from reliable_llm.types import Attempt, Candidate, Usage
 # How long to wait for another call's probe when there is nowhere else to go, before looking again.
 PROBE_POLL: Final = 1.0
 
-# What is left of a wait after it has been slept, by rounding: not worth, and on some clocks not able, to be slept again.
+# What is left of a wait after it has been slept, by rounding: not worth, and on some clocks unable, to be slept.
 A_MOMENT: Final = 1e-6
 
 # Kinds for which "when will somebody be back" has an answer.
@@ -239,12 +239,14 @@ class FailoverCall:
         forced = self._force(now, chance)
         if forced is not None:
             return forced
-        back = {index: at for index, visit in self._visits.items() if (at := visit.back_at(now)) is not None}
-        if self._retry.wait_for_cooldown and back and self._rounds < max(1, self._retry.max_retries):
+        allowed = {index: visit for index, visit in self._visits.items() if self._may_wait_for(visit, now)}
+        back = {index: at for index, visit in allowed.items() if (at := visit.back_at(now)) is not None}
+        if back and self._rounds < max(1, self._retry.max_retries):
             first = min(back, key=lambda index: back[index])
             wait = max(back[first] - now, 0.0)
             if wait <= self._retry.cap and self._fits(now, wait):
                 self._rounds += 1
+                self._visits[first].waits += 1
                 self._index = 0
                 return self._rest(self._route[first], now, wait, chance)
         if not back and self._a_probe_is_out(now) and self._polled < self._retry.cap and self._fits(now, PROBE_POLL):
@@ -254,7 +256,7 @@ class FailoverCall:
         return self._raise(self._primary_error(now), now)
 
     def _force(self, now: float, chance: float) -> Action | None:
-        """With nothing tried and nothing else to try, open breakers do not count: ask the first such candidate, once."""
+        """With nothing tried and nothing else to try, open breakers do not count: ask the first such candidate."""
         if self._ledger.attempts:
             return None
         for index, visit in self._visits.items():
@@ -286,6 +288,7 @@ class FailoverCall:
         visit.failing_since = started if visit.failing_since is None else visit.failing_since
         self._moving = error.kind
         self._ledger.failed(action, now, started, error)
+        place = len(self._ledger.events)
         backoff = backoff_delay(self._retry, visit.waits, chance)
         cooldown = backoff if error.retry_after is None else error.retry_after
         learned = remember_failure(action.stop, action.permit, error, now, self._recovery, cooldown)
@@ -293,7 +296,7 @@ class FailoverCall:
         self._decide(visit, action, error, now, backoff, chance)
         ended = visit.left or self._final is not None
         left = 0 if ended else max(0, self._retry.max_retries + 1 - visit.attempts)
-        self._ledger.tell_failure(action, error, left)
+        self._ledger.tell_failure(action, error, left, place)
 
     def abandoned(self, action: StartAttempt, now: float, started: float, *, usage: Usage | None = None) -> None:
         """Record that the caller went away: permits go back, health is untouched."""
@@ -304,8 +307,9 @@ class FailoverCall:
         """Record that a stream broke after output had reached the caller, and return the error to raise."""
         self._visit(self._index).last_error = error
         self._ledger.failed(action, now, started, error)
+        place = len(self._ledger.events)
         self._ledger.events.extend(remember_failure(action.stop, action.permit, error, now, self._recovery, 0.0))
-        self._ledger.tell_failure(action, error, 0)
+        self._ledger.tell_failure(action, error, 0, place)
         return self._raise(error, now).error
 
     def withdrawn(self, action: StartAttempt, error: ReliableLLMError | None = None) -> None:
@@ -318,7 +322,7 @@ class FailoverCall:
         release(action.stop, action.permit)
         visit = self._visit(self._index)
         visit.left = True
-        visit.last_error = QueueFullError(provider=action.stop.provider, model=action.stop.model)
+        visit.last_error = visit.last_error or QueueFullError(provider=action.stop.provider, model=action.stop.model)
         self._tell_skipped(action.stop, str(Kind.QUEUE_FULL))
 
     def ceded(self, action: StartAttempt, until: float) -> None:
@@ -470,6 +474,19 @@ class FailoverCall:
             if back is not None and back <= now and self._obstacle(self._route[index], now) is None:
                 return True
         return False
+
+    def _may_wait_for(self, visit: Visit, now: float) -> bool:
+        """Tell whether the candidate may be waited for: as often as it may be retried, but once in any case.
+
+        Who wants no waiting may still come back to a candidate that was passed by, and is ready by now.
+        """
+        wanted = self._retry.wait_for_cooldown or (visit.last_error is None and self._is_back(visit, now))
+        return wanted and visit.waits < max(1, self._retry.max_retries)
+
+    @staticmethod
+    def _is_back(visit: Visit, now: float) -> bool:
+        back = visit.back_at(now)
+        return back is not None and back <= now
 
     def _a_probe_is_out(self, now: float) -> bool:
         untried = (visit for visit in self._visits.values() if not visit.left and visit.last_error is None)

@@ -9,13 +9,17 @@ from reliable_llm.core.recovery import Gate
 
 
 class ProviderHealth:
-    """Shared by all calls of one coordinator. Synchronous; one event loop at a time."""
+    """Shared by all calls of one coordinator. Synchronous; one event loop at a time.
 
-    __slots__ = ("_candidates", "_learned", "name", "ring")
+    `answered_at` tells when each model last gave an answer.
+    """
+
+    __slots__ = ("_candidates", "_learned", "answered_at", "name", "ring")
 
     def __init__(self, name: str, labels: Sequence[str]) -> None:
         self.name = name
         self.ring = KeyRing(labels)
+        self.answered_at: dict[str, float] = {}
         self._candidates: dict[str, Gate] = {}
         self._learned: dict[str, dict[str, float]] = {}
 

@@ -77,6 +77,10 @@ class Gate:
                 return GatePermit(self.generation, probe=True)
         return self.permit
 
+    def force_enter(self) -> GatePermit:
+        """Return a permit although the gate is shut, valid as a probe: for when there is nothing else to try."""
+        return GatePermit(self.generation, probe=self.until is not None)
+
     def opens_at(self, now: float) -> float | None:
         """Return when the gate admits again; `now` if it does, None while a probe is out."""
         if self.until is None:

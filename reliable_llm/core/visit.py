@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from reliable_llm.core.memory import Permit
+from reliable_llm.core.memory import TRANSIENT, Permit
 from reliable_llm.core.recovery import FOREVER, Fault
 from reliable_llm.core.route import Stop
 from reliable_llm.errors import Kind, ReliableLLMError
@@ -27,6 +27,8 @@ class Visit:
         "attempts",
         "cuts",
         "dead",
+        "failing_since",
+        "forced",
         "last_error",
         "last_permit",
         "left",
@@ -43,6 +45,8 @@ class Visit:
 
     def __init__(self, stop: Stop) -> None:
         self.stop = stop
+        self.forced = False
+        self.failing_since: float | None = None
         self.attempts = 0
         self.waits = 0
         self.tried: set[int] = set()
@@ -70,7 +74,7 @@ class Visit:
         """Return a permit for a fresh key (from place *prefer* on), else for a tried one that may go again."""
         stop = self.stop
         gate = stop.health.candidate(stop.model)
-        if self.shut_until > now or (gate is not None and not gate.admits(now)):
+        if self.shut_until > now or (gate is not None and not gate.admits(now) and not self.forced):
             return None
         ring = stop.health.ring
         if not self.tried and not self.dead and not self.resting:
@@ -82,7 +86,13 @@ class Visit:
                 key = ring.pick(now, stop.model, skip=unready, prefer=prefer)
         if key is None:
             return None
-        return Permit(key, gate.enter(now) if gate is not None else None)
+        return Permit(key, None if gate is None else gate.force_enter() if self.forced else gate.enter(now))
+
+    @property
+    def is_behind_breaker(self) -> bool:
+        """Tell whether the candidate rests only because other calls' retries on it were spent."""
+        gate = self.stop.health.candidate(self.stop.model)
+        return gate is not None and gate.fault is not None and gate.fault.kind in TRANSIENT and not self.left
 
     def back_at(self, now: float) -> float | None:
         """Return when this candidate can take another attempt of this call; None if that is not known, or never."""

@@ -155,6 +155,7 @@ def _retry(policy: written.Policy) -> RetryPolicy:
         reserve=policy.reserve_per_remaining_candidate_s,
         failover_on=frozenset(kind_of(name) for name in policy.failover_on),
         schema_retries=policy.schema_retries,
+        retry_timeouts=True,
     )
 
 
