@@ -22,6 +22,7 @@ from reliable_llm.wishes import Chain, Path
 if TYPE_CHECKING:
     from reliable_llm.chat import RouteLike
     from reliable_llm.core.route import Stop
+    from reliable_llm.policy import RetryPolicy
 
 CallerKey: TypeAlias = str | Sequence[str]
 
@@ -69,8 +70,8 @@ class CallerChat(FailoverChat):
             route = self.preference
         return super()._chosen(model=model, route=route, failover=failover)
 
-    def _begin(self, deadline: float | None) -> float | None:
-        return self.shared._begin(deadline)  # noqa: SLF001 - it is open or closed, this one is not
+    def _begin(self, deadline: float | None, stops: Sequence[Stop], policy: RetryPolicy) -> float | None:
+        return self.shared._begin(deadline, stops, policy)  # noqa: SLF001 - it is open or closed, this one is not
 
     async def aclose(self) -> None:
         """Do nothing: the connections belong to all callers."""

@@ -93,6 +93,7 @@ class FailoverChat:
         if health is not None:
             self._driver.member = health.join(self._shared_health(), self._driver.clock, self._tell)
         self._closed = False
+        self._told_of_timeouts = False
         self._models = {name: tuple(p.models) for name, p in self._providers.items()}
         self._order = self._checked(route) if route is not None else computed_order(self._models)
         self._stops = {candidate: self._stop(candidate) for candidate in computed_order(self._models)}
@@ -178,7 +179,8 @@ class FailoverChat:
         del prompt, system  # a traceback that shows locals must not show what somebody wrote
         stops = self._chosen(model=model, route=route, failover=failover)
         try:
-            policy, until = self._policy(retry, failover_on), self._begin(deadline)
+            policy = self._policy(retry, failover_on)
+            until = self._begin(deadline, stops, policy)
             return await self._driver.run(request, stops, policy, until, affinity=affinity)
         except ReliableLLMError as error:
             reply = self._stand_in(request, error, stops[0].candidate)
@@ -244,7 +246,9 @@ class FailoverChat:
         stops = self._chosen(model=model, route=route, failover=failover)
         policy = self._policy(retry, failover_on)
         make = ChatStream if self._last_resort is None else partial(StandInStream, stand_in=self._stand_in)
-        return make(self._driver, request, stops, policy, self._begin(deadline), on_interrupt, affinity=affinity)
+        return make(
+            self._driver, request, stops, policy, self._begin(deadline, stops, policy), on_interrupt, affinity=affinity
+        )
 
     def plan(
         self,
@@ -269,12 +273,26 @@ class FailoverChat:
         planner = Planner(self._driver, self._providers, retry or self._retry, stream=stream)
         return planner.plan(as_request(prompt, **asked), stops, deadline)
 
-    def _begin(self, deadline: float | None) -> float | None:
+    def _begin(self, deadline: float | None, stops: Sequence[Stop], policy: RetryPolicy) -> float | None:
         """Return the time at which *deadline* seconds are over; raise `ClosedError` after `aclose()`."""
         if self._closed:
             raise ClosedError("this FailoverChat was closed: make a new one, or call it before aclose()")
         check_deadline(deadline)
-        return None if deadline is None else self._driver.clock.monotonic() + deadline
+        if deadline is None:
+            return None
+        if not self._told_of_timeouts and len(stops) > 1 and not policy.reserve:
+            self._warn_about_timeouts(deadline, stops[0])
+        return self._driver.clock.monotonic() + deadline
+
+    def _warn_about_timeouts(self, deadline: float, first: Stop) -> None:
+        """Say once that a first candidate which hangs would use up the deadline, as if there were no failover."""
+        timeout = self._providers[first.provider].timeouts.attempt
+        if timeout < deadline:
+            return
+        self._told_of_timeouts = True
+        reason = f"attempt timeout {timeout:g} s >= deadline {deadline:g} s: a candidate that hangs leaves no time for"
+        remedy = "the next; shorten Timeouts(attempt=...) or set RetryPolicy(reserve=...)"
+        self._driver.emit([events.ConfigWarning(first.provider, f"{reason} {remedy}")], {})
 
     def _stand_in(self, request: ChatRequest, error: ReliableLLMError, requested: Candidate) -> ChatReply | None:
         """Return the answer of last resort in place of *error*, where there is one."""
