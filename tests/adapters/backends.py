@@ -18,6 +18,7 @@ import pytest
 
 from reliable_llm.adapters.anthropic_messages import AnthropicAdapter
 from reliable_llm.adapters.base import Adapter, AdapterSettings
+from reliable_llm.adapters.gemini import GeminiAdapter
 from reliable_llm.adapters.openai_chat import OpenAIChatAdapter
 from reliable_llm.adapters.openai_responses import OpenAIResponsesAdapter
 
@@ -50,9 +51,13 @@ class Said:
 
 
 class Backend(abc.ABC):
-    """A vendor that does what the test says, the last thing again and again."""
+    """A vendor that does what the test says, the last thing again and again.
+
+    `whole_calls`: its streams hold tool calls in one piece, or not at all.
+    """
 
     name: str
+    whole_calls = False
 
     @abc.abstractmethod
     def adapter(self) -> Adapter: ...
@@ -427,4 +432,62 @@ class Anthropic(HttpBackend):
         return {"type": "error", "error": {"type": told, "message": SECRET}}
 
 
-BACKENDS: tuple[Callable[[], Backend], ...] = (OpenAIChat, OpenAIResponses, Anthropic)
+class Gemini(HttpBackend):
+    name = "gemini"
+    whole_calls = True
+    vendor = "gemini"
+    build = GeminiAdapter
+    base_url = "http://vendor.test"
+    request_id_header = "x-goog-request-id"
+
+    _finish = {"stop": "STOP", "length": "MAX_TOKENS", "tool": "STOP"}  # noqa: RUF012
+
+    def document(self, said: Said) -> dict[str, Any]:
+        return self._chunk(self._parts(said), self._finish[said.finish], self._usage(said))
+
+    def _parts(self, said: Said) -> list[dict[str, Any]]:
+        text = [{"text": "".join(said.text)}] if said.text else []
+        return text + [self._call(call) for call in said.calls]
+
+    def _call(self, call: Call) -> dict[str, Any]:
+        return {"functionCall": {"id": call.id, "name": call.name, "args": json.loads(call.arguments)}}
+
+    def _usage(self, said: Said) -> dict[str, Any]:
+        prompt, answer = said.tokens
+        return {"promptTokenCount": prompt, "candidatesTokenCount": answer, "totalTokenCount": prompt + answer}
+
+    def _chunk(self, parts: list[dict[str, Any]], finish: str | None, usage: dict[str, Any] | None) -> dict[str, Any]:
+        candidate = {"content": {"role": "model", "parts": parts}, "index": 0}
+        head = {"modelVersion": "model-dated", "responseId": "r1"}
+        ended = {"finishReason": finish} if finish else {}
+        return {**head, "candidates": [candidate | ended], **({"usageMetadata": usage} if usage else {})}
+
+    def opening(self, said: Said) -> list[dict[str, Any]]:
+        return [self._chunk([], None, None)]
+
+    def output(self, said: Said, whole: bool) -> list[dict[str, Any]]:
+        texts = [self._chunk([{"text": piece}], None, None) for piece in said.text]
+        calls = [call for call in said.calls if _is_json(call.arguments)]
+        return texts + [self._chunk([self._call(call)], None, None) for call in calls]
+
+    def closing(self, said: Said) -> list[dict[str, Any]]:
+        return [self._chunk([], self._finish[said.finish], self._usage(said))]
+
+    def error(self, kind: str) -> dict[str, Any]:
+        status = "UNAVAILABLE" if kind == "overloaded" else "UNKNOWN"
+        return {"error": {"code": 503 if kind == "overloaded" else 500, "message": SECRET, "status": status}}
+
+    @property
+    def keys(self) -> list[str]:
+        return [request.headers["x-goog-api-key"] for request in self.requests]
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+BACKENDS: tuple[Callable[[], Backend], ...] = (OpenAIChat, OpenAIResponses, Anthropic, Gemini)
