@@ -20,40 +20,45 @@ from reliable_llm.core.rules.account import ACCOUNT_CODES
 from reliable_llm.core.rules.request import NOT_WHAT_IT_SAYS, REQUEST_CODES
 from reliable_llm.core.rules.rule import NO_STATUS, Rule
 from reliable_llm.core.rules.statuses import BY_CLASS, BY_STATUS_CLASS, BY_TRANSPORT, kind_of_status
+from reliable_llm.core.rules.table import Table
 from reliable_llm.core.rules.umbrella import WEAK
 from reliable_llm.core.verdict import judge, with_tokens
 from reliable_llm.errors import Kind, Verdict, default_verdict
 
 __all__ = ["Rule", "classify", "reason_of"]
 
-CODES: Final = (
-    *answers.FINISHED,
-    *NOT_WHAT_IT_SAYS,
-    *vendors.TABLE,
-    *vendors_china.TABLE,
-    *ACCOUNT_CODES,
-    *REQUEST_CODES,
+CODES: Final = Table(
+    (
+        *answers.FINISHED,
+        *NOT_WHAT_IT_SAYS,
+        *vendors.TABLE,
+        *vendors_china.TABLE,
+        *ACCOUNT_CODES,
+        *REQUEST_CODES,
+    )
 )
-PHRASES: Final = (
-    *request.FIRST,
-    *health.TOO_LARGE,
-    *request.POLICY,
-    *request.LENGTH,
-    *predecessors.PHRASES,
-    *account.MONEY,
-    *account.KEYS,
-    *request.MODELS_AT_404,
-    *account.RIGHTS,
-    *request.FEATURES,
-    *parameters.TABLE,
-    *request.WRONG_URL,
-    *request.MODELS,
-    *health.LOAD,
-    *health.BROKEN_STREAM,
-    *chinese.TABLE,
-    *WEAK,
+PHRASES: Final = Table(
+    (
+        *request.FIRST,
+        *health.TOO_LARGE,
+        *request.POLICY,
+        *request.LENGTH,
+        *predecessors.PHRASES,
+        *account.MONEY,
+        *account.KEYS,
+        *request.MODELS_AT_404,
+        *account.RIGHTS,
+        *request.FEATURES,
+        *parameters.TABLE,
+        *request.WRONG_URL,
+        *request.MODELS,
+        *health.LOAD,
+        *health.BROKEN_STREAM,
+        *chinese.TABLE,
+        *WEAK,
+    )
 )
-LAYERS: Final = ((CODES, "certain"), (PHRASES, "likely"), (answers.UNTYPED, "guess"))
+LAYERS: Final = ((CODES, "certain"), (PHRASES, "likely"), (Table(answers.UNTYPED), "guess"))
 
 
 def classify(failure: Failure, *, rules: Sequence[Rule] = (), wall: float = 0.0) -> Verdict:
@@ -95,7 +100,7 @@ def _decide(failure: Failure, facts: Facts, rules: Sequence[Rule]) -> tuple[Rule
     if _no_error_inside(failure, facts):
         return _no_answer(facts), "certain"
     for layer, confidence in LAYERS:
-        found = _first(layer, facts)
+        found = layer.first(vendors=facts.vendors, status=facts.status, codes=facts.codes, texts=facts.texts)
         if found is not None:
             return found, confidence
     return _default(failure, facts), "guess"

@@ -10,6 +10,7 @@ from typing import Final
 from reliable_llm.core.failure import Failure
 from reliable_llm.core.retry_after import wait_from_body, wait_from_buckets, wait_from_headers, window_rejected
 from reliable_llm.core.rules.families import names_of
+from reliable_llm.core.rules.needles import Guarded
 from reliable_llm.core.rules.rule import NO_STATUS
 from reliable_llm.core.tokens import larger_than_limit
 from reliable_llm.core.unwrap import Details, clean, mapping, text, unwrap
@@ -17,14 +18,13 @@ from reliable_llm.core.unwrap import Details, clean, mapping, text, unwrap
 _SHORT_WAIT: Final = 3_600.0
 """A daily limit that frees up within the hour is a rolling one: a rate. Groq and OpenAI state such waits."""
 
-_PER_DAY = re.compile(
+_PER_DAY = Guarded(
     r"(?:\b(?:per|a|each|every)[ _-]?|/ ?)(?:day|month|week)\b|\bper_?day|\bbyday\b|\bdaily\b|"
-    r"\b[RT]PD\b",
-    re.IGNORECASE,
+    r"\b[RT]PD\b"
 )
 _PER_DAY_NAME = re.compile(r"per_?(?:day|month)|_daily", re.IGNORECASE)
 _PER_MINUTE_NAME = re.compile(r"per_?minute", re.IGNORECASE)
-_QUOTA_OF_ZERO = re.compile(r"\blimit: 0\b(?!\.)", re.IGNORECASE)
+_QUOTA_OF_ZERO = Guarded(r"\blimit: 0\b(?!\.)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,8 @@ def _finish_reasons(details: Details) -> Iterator[str]:
 
 
 def _finish(reason: object) -> Iterator[str]:
-    for part in re.split(r"[:\s]+", text(reason).lower()[:100]):
-        if part:
-            yield f"finish:{part}"
+    for part in text(reason).lower()[:100].replace(":", " ").split():
+        yield f"finish:{part}"
 
 
 def _tail_number(vendors: tuple[str, ...], texts: tuple[str, ...]) -> Iterator[str]:

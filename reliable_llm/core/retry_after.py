@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from typing import Final
 
+from reliable_llm.core.rules.needles import Guarded
 from reliable_llm.core.unwrap import Details, mapping, text
 
 LONGEST: Final = 400 * 86_400.0
@@ -37,18 +38,15 @@ _LEAD = (
     r"resets?|"
     r"quota (?:will )?reset|cool(?:ing)?[ -]?down)"
 )
-_TEXT_DURATION = re.compile(
-    rf"\b{_LEAD}[^.\n\d]{{0,24}}?\s?(?:in|after|for|wait|of|:)?\s?\(?((?:{_GO_PART}){{2,5}}(?![a-z])|{_DURATION})",
-    re.IGNORECASE,
+_TEXT_DURATION = Guarded(
+    rf"\b{_LEAD}[^.\n\d]{{0,24}}?\s?(?:in|after|for|wait|of|:)?\s?\(?((?:{_GO_PART}){{2,5}}(?![a-z])|{_DURATION})"
 )
-_TEXT_SECONDS = re.compile(
-    r"\bretry[-_ ]after[\"']?\s?[:=]?\s?[\"']?(\d{1,12}(?:\.\d{1,12})?)(?!\.?\d|[\w-])", re.IGNORECASE
-)
-_TEXT_DATE = re.compile(
+_TEXT_SECONDS = Guarded(r"\bretry[-_ ]after[\"']?\s?[:=]?\s?[\"']?(\d{1,12}(?:\.\d{1,12})?)(?!\.?\d|[\w-])")
+_TEXT_DATE = Guarded(
     r"(?:\b(?:resets?|regain access|available again|try again|retry)\b[^.\d\n]{0,24}|将在 ?|于 ?)"
-    r"(\d{4}-\d\d-\d\d)(?:(?:T| at | )(\d\d:\d\d(?::\d\d)?)(?:\.\d+)?)?\s?(Z|UTC|GMT|[+-]\d\d:?\d\d)?",
-    re.IGNORECASE,
+    r"(\d{4}-\d\d-\d\d)(?:(?:T| at | )(\d\d:\d\d(?::\d\d)?)(?:\.\d+)?)?\s?(Z|UTC|GMT|[+-]\d\d:?\d\d)?"
 )
+_DIGIT = re.compile(r"\d")
 _FIELDS_SECONDS: Final = (
     "resets_in_seconds",
     "retry_after_seconds",
@@ -57,6 +55,7 @@ _FIELDS_SECONDS: Final = (
     "retry-after",
     "wait_seconds",
 )
+_FIELDS_MILLISECONDS: Final = ("retry_after_ms", "retryAfterMs")
 _FIELDS_EPOCH: Final = ("resets_at", "reset_at", "resetsAt", "reset_time")
 _CHINA: Final = timezone(timedelta(hours=8))
 
@@ -89,6 +88,8 @@ def wait_from_body(details: Details, headers: Mapping[str, str], wall: float, *,
 
 def wait_from_buckets(headers: Mapping[str, str], wall: float) -> float | None:
     """Return the wait until the buckets that are EMPTY fill again; full ones say nothing about this failure."""
+    if not any("ratelimit" in name or name.startswith("x-codex") for name in headers):
+        return None
     now = clock(headers, wall)
     waits = [*_anthropic_windows(headers, now), *_anthropic_buckets(headers, now), *_openai_buckets(headers, now)]
     found = [wait for wait in waits if wait is not None]
@@ -111,7 +112,7 @@ def _sane(number: float) -> float | None:
 
 def _duration(value: str) -> float | None:
     """Return "6m0s", "1.5s", "20ms", "2 minutes" in seconds."""
-    pieces = [] if value.lstrip().startswith("-") else _PIECE.findall(value[:100])
+    pieces = _PIECE.findall(value[:100]) if value and not value.lstrip().startswith("-") else ()
     return _sane(sum(float(number) * _UNITS[unit.lower()] for number, unit in pieces))
 
 
@@ -128,7 +129,7 @@ def _http_date(value: str) -> float | None:
 
 def _iso_date(value: str) -> float | None:
     try:
-        return datetime.fromisoformat(value[:40]).timestamp()
+        return datetime.fromisoformat(value[:40]).timestamp() if value else None
     except (ValueError, OverflowError):
         return None
 
@@ -146,7 +147,7 @@ def _epoch(value: object, now: float) -> float | None:
 def _number(value: object) -> float | None:
     digits = text(value)[:40]
     try:
-        return float(digits) if digits.isascii() else None
+        return float(digits) if digits and digits.isascii() else None
     except (ValueError, OverflowError):
         return None
 
@@ -159,26 +160,25 @@ def _field_waits(level: Mapping[str, object], now: float) -> Iterator[float]:
         yield from _some(_duration(text(delay)) or seconds(mapping(delay).get("seconds")))
     metadata = mapping(level.get("metadata"))
     for place in (level, metadata, mapping(level.get("details"))):
-        yield from _some(_milliseconds(place))
-        for name in _FIELDS_SECONDS:
-            yield from _some(seconds(place.get(name)) or _duration(text(place.get(name))))
-        for name in _FIELDS_EPOCH:
-            yield from _some(_epoch(place.get(name), now))
+        for name in filter(place.__contains__, _FIELDS_MILLISECONDS):
+            yield from (wait / 1000 for wait in _some(seconds(place[name])))
+        for name in filter(place.__contains__, _FIELDS_SECONDS):
+            yield from _some(seconds(place[name]) or _duration(text(place[name])))
+        for name in filter(place.__contains__, _FIELDS_EPOCH):
+            yield from _some(_epoch(place[name], now))
     inner = {name.lower(): text(value) for name, value in list(mapping(metadata.get("headers")).items())[:32]}
-    yield from _some(wait_from_headers(inner, now) or max(_some_all(_openai_buckets(inner, now)), default=None))
-
-
-def _milliseconds(place: Mapping[str, object]) -> float | None:
-    wait = seconds(place.get("retry_after_ms")) or seconds(place.get("retryAfterMs"))
-    return wait / 1000 if wait else None
+    if inner:
+        yield from _some(wait_from_headers(inner, now) or max(_some_all(_openai_buckets(inner, now)), default=None))
 
 
 def _text_waits(message: str, now: float, *, local: bool) -> Iterator[float]:
-    for found in _TEXT_DURATION.finditer(message):
+    if not _DIGIT.search(message):
+        return
+    for found in _TEXT_DURATION.all(message):
         yield from _some(_duration(found.group(1)))
-    for found in _TEXT_SECONDS.finditer(message):
+    for found in _TEXT_SECONDS.all(message):
         yield from _some(seconds(found.group(1)))
-    for found in _TEXT_DATE.finditer(message):
+    for found in _TEXT_DATE.all(message):
         yield from _some(_until(_moment(*found.groups(), local=local), now))
 
 

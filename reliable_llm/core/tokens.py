@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from reliable_llm.core.rules.needles import Guarded
 from reliable_llm.core.unwrap import Details
 
 _N = r"(\d[\d,_]{0,14})"
 
 # (pattern, what its groups are): L = the limit, U = what the request uses; two U groups are added up.
 _SENTENCES: Final = tuple(
-    (re.compile(pattern, re.IGNORECASE), groups)
+    (Guarded(pattern), groups)
     for pattern, groups in (
         # Anthropic: "prompt is too long: 210000 tokens > 200000 maximum"
         (rf"{_N} tokens? > {_N}", "UL"),
@@ -48,7 +48,7 @@ _SENTENCES: Final = tuple(
     )
 )
 
-_LIMIT_REQUESTED: Final = re.compile(rf"\blimit:? {_N}\b.{{0,60}}?\brequested:? ~?{_N}", re.IGNORECASE)
+_LIMIT_REQUESTED: Final = Guarded(rf"\blimit:? {_N}\b.{{0,60}}?\brequested:? ~?{_N}")
 
 
 def token_counts(details: Details) -> tuple[int | None, int | None]:

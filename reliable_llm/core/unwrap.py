@@ -25,7 +25,9 @@ _PREFIX = re.compile(
     r"[\w.]{0,80}?(\w{0,60}(?:Error|Exception|Failed)|Invalid\w{1,60})(?: code)?\s*[:-])\s)+",
     re.IGNORECASE,
 )
+_SET_OFF = re.compile(r"[:>-]\s")
 _ODD_ESCAPE = re.compile(r"\\[^\\'\"nrtxuU0]")
+_DOT_IN_NAME = re.compile(r"\.[A-Z]")
 _DOTTED = re.compile(r"\b(?:[A-Za-z]\w{0,40}\.){1,4}([A-Z]\w{2,60})(?=[:\s])")
 _EMPTY: Final[Mapping[str, object]] = {}
 
@@ -53,11 +55,11 @@ def unwrap(body: object, headers: Mapping[str, str] = _EMPTY) -> Details:  # typ
     if isinstance(value, str):
         return _from_text(value, headers)
     envelopes = tuple(_envelopes(value, 0))
-    codes = tuple(dict.fromkeys([*_header_codes(headers), *_codes(envelopes)]))
-    texts = tuple(dict.fromkeys(filter(None, (clean(text) for text in _messages(envelopes)))))
+    codes = [*_header_codes(headers), *_codes(envelopes)]
+    messages = _messages(envelopes)
     return Details(
-        codes=tuple(dict.fromkeys([*codes, *_prefix_codes(_messages(envelopes))])),
-        texts=texts,
+        codes=tuple(dict.fromkeys([*codes, *_prefix_codes(messages)])),
+        texts=tuple(dict.fromkeys(filter(None, map(clean, messages)))),
         status=next(filter(None, (_status(code) for code in codes)), None),
         param=next((text(level["param"]) for level in envelopes if isinstance(level.get("param"), str)), None) or None,
         error=envelopes[-1] if envelopes else None,
@@ -92,7 +94,7 @@ def text(value: object) -> str:
 def clean(message: str) -> str:
     """Return *message* cut, with plain quotes and spaces, and without the class names that relays put in front."""
     plain = " ".join(message[:LONGEST_TEXT].replace("\u2019", "'").replace("\u00a0", " ").split())
-    found = _PREFIX.match(plain)
+    found = _PREFIX.match(plain) if _SET_OFF.search(plain, 0, 200) else None
     return plain[found.end() :] if found and found.end() < len(plain) else plain
 
 
@@ -171,7 +173,8 @@ def _codes(envelopes: tuple[Mapping[str, object], ...]) -> Iterator[str]:
         yield from _lower(metadata.get("error_type"))
         yield from _lower(mapping(level.get("innererror")).get("code"))
         for key in ("error_code", "code", "status_code", "status", "type", "http_code", "reason", "limit_source"):
-            yield from _lower(level.get(key))
+            if key in level:
+                yield from _lower(level[key])
         yield from _lower(metadata.get("limit_source"))
 
 
@@ -195,7 +198,8 @@ def _header_codes(headers: Mapping[str, str]) -> Iterator[str]:
 def _prefix_codes(messages: object) -> Iterator[str]:
     """Yield the last part of dotted names in front of a message: `<400> InternalError.Algo.InspectionFailed: ...`."""
     for message in messages if isinstance(messages, list | tuple) else ():
-        found = _DOTTED.search(str(message)[:200])
+        start = str(message)[:200]
+        found = _DOTTED.search(start) if _DOT_IN_NAME.search(start) else None
         if found:
             yield from _lower(found.group(1))
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from reliable_llm.core.rules.needles import Guarded
 from reliable_llm.errors import Kind, Scope
 
 NO_STATUS = 0
@@ -47,11 +47,11 @@ class Rule:
     retry_after: float | None = None
     feature: str | None = None
     reason: str = ""
-    expression: re.Pattern[str] = field(init=False, repr=False, compare=False)
+    expression: Guarded = field(init=False, repr=False, compare=False)
     lowered: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "expression", re.compile(self.pattern, re.IGNORECASE))
+        object.__setattr__(self, "expression", Guarded(self.pattern))
         object.__setattr__(self, "lowered", frozenset(code.lower() for code in self.codes))
 
     def fits(self, *, vendors: Sequence[str], status: int, codes: Sequence[str], texts: Sequence[str]) -> bool:
