@@ -34,8 +34,8 @@ async def test_b1_a_probe_that_fails_opens_it_again() -> None:
     assert pair.calls == (2, 3)
 
 
-async def test_b1_the_breaker_is_off_by_default() -> None:
-    pair = Pair(openai_error(500))
+async def test_b1_the_breaker_can_be_turned_off() -> None:
+    pair = Pair(openai_error(500), recovery=RecoveryPolicy(breaker={}))
     await pair.ask()
     await pair.ask()
     assert pair.calls == (6, 2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import httpx2
 import pytest
 
@@ -9,7 +11,16 @@ from reliable_llm.core.classify import Rule
 from reliable_llm.diagnosis import diagnose
 from reliable_llm.errors import Kind, PermissionDeniedError, QuotaExhaustedError
 from tests.checklist.pairs import Pair
-from tests.support import Vendor, anthropic_error, anthropic_ok, openai_error, openai_ok, out_of_quota, rate_limited
+from tests.support import (
+    STEADY,
+    Vendor,
+    anthropic_error,
+    anthropic_ok,
+    openai_error,
+    openai_ok,
+    out_of_quota,
+    rate_limited,
+)
 
 # seeds: ZeroClaw's business hints for a 429 that waiting does not mend.
 BUSINESS = [
@@ -229,10 +240,8 @@ BROKEN = [
     httpx2.ConnectError("All connection attempts failed"),
     httpx2.ReadError("connection reset"),
     httpx2.RemoteProtocolError("server disconnected without sending a response"),
-    httpx2.ReadTimeout("read"),
-    httpx2.ConnectTimeout("connect"),
-    httpx2.PoolTimeout("pool"),
 ]
+SILENT = [httpx2.ReadTimeout("read"), httpx2.ConnectTimeout("connect"), httpx2.PoolTimeout("pool")]
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: f"{type(broken).__name__}:{broken}")
@@ -240,6 +249,22 @@ async def test_e9_a_broken_way_is_retried_then_left(broken: Exception) -> None:
     pair = Pair(broken)
     await pair.ask()
     assert pair.calls == (3, 1)
+
+
+@pytest.mark.parametrize("silent", SILENT, ids=lambda silent: type(silent).__name__)
+async def test_e9_silence_is_not_waited_for_twice_while_another_candidate_is_ready(silent: Exception) -> None:
+    pair = Pair(silent)
+    await pair.ask()
+    assert pair.calls == (1, 1)
+
+
+@pytest.mark.parametrize("silent", SILENT, ids=lambda silent: type(silent).__name__)
+async def test_e9_silence_is_retried_where_there_is_nobody_else_or_the_policy_says_so(silent: Exception) -> None:
+    alone = Pair(silent, alone=True)
+    await alone.fail()
+    insistent = Pair(silent, retry=replace(STEADY, retry_timeouts=True))
+    await insistent.ask()
+    assert (alone.calls, insistent.calls) == ((3, 0), (3, 1))
 
 
 @pytest.mark.parametrize("text", ["[SSL: WRONG_VERSION_NUMBER]", "[SSL: CERTIFICATE_VERIFY_FAILED] mismatch"])

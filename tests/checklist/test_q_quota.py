@@ -251,12 +251,11 @@ async def test_ten_calls_with_a_refused_key_ask_it_once() -> None:
     assert (len(first.sent), len(second.sent)) == (1, 10)
 
 
-async def test_ten_calls_with_a_server_down_ask_it_three_times_where_the_breaker_is_on() -> None:
+async def test_ten_calls_with_a_server_that_is_down_ask_it_three_times() -> None:
     first, second = ScriptedAdapter(fails(Kind.SERVER_ERROR)), ScriptedAdapter()
     pair = [provider("first", first), provider("second", second)]
-    breaker = RecoveryPolicy(breaker={Kind.SERVER_ERROR: 300})
     clock = ManualClock()
-    chat = FailoverChat(pair, retry=STEADY, recovery=breaker, clock=clock)
+    chat = FailoverChat(pair, retry=STEADY, clock=clock)
     for _ in range(10):
         await chat("hi")
     assert (len(first.sent), len(second.sent), clock.slept) == (3, 10, [0.5, 1])

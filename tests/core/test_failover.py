@@ -166,8 +166,12 @@ def test_a_limit_without_a_hint_backs_off() -> None:
 
 
 def test_a_call_is_limited_at_most_so_often() -> None:
-    steps = trip({"a": [limited(1)] * 99}, "a/m1")
-    assert steps.count("a#1/m1") <= 1 + 2 + 2  # the candidate's retries, and the rounds over all candidates
+    assert trip({"a": [limited(1)] * 99}, "a/m1").count("a#1/m1") == 3
+
+
+def test_with_no_retries_a_limited_call_waits_for_the_first_one_back_once() -> None:
+    none = RetryPolicy(max_retries=0, jitter=0)
+    assert trip({"a": [limited(8)] * 99}, "a/m1", retry=none) == ["a#1/m1", "wait 8", "a#1/m1", "raise rate_limited"]
 
 
 def test_a_limit_that_no_key_escapes_shuts_the_candidate() -> None:
@@ -435,10 +439,49 @@ def test_an_isolated_candidate_is_passed_by() -> None:
 BREAKER = RecoveryPolicy(breaker={Kind.SERVER_ERROR: 60})
 
 
-def test_the_breaker_is_off_by_default() -> None:
+def test_a_breaker_can_be_turned_off() -> None:
+    world, off = World(a=1, b=1), RecoveryPolicy(breaker={})
+    world.trip({"a": ["down"] * 3}, world.call("a/m1", "b/m1", recovery=off))
+    assert world.trip({}, world.call("a/m1", "b/m1", recovery=off))[0] == "a#1/m1"
+
+
+def test_by_default_a_server_that_is_down_rests_for_a_quarter_of_a_minute() -> None:
     world = World(a=1, b=1)
     world.trip({"a": ["down"] * 3}, world.call("a/m1", "b/m1"))
+    world.now += 14.9
+    assert world.trip({}, world.call("a/m1", "b/m1")) == ["b#1/m1", "ok"]
+    world.now += 0.1
+    assert world.trip({}, world.call("a/m1", "b/m1")) == ["a#1/m1", "ok"]
+
+
+def test_a_candidate_that_answers_others_meanwhile_does_not_rest() -> None:
+    world = World(a=1, b=1)
+    failing = world.call("a/m1", "b/m1")
+    failing.failed(started(failing, world.now), world.now, world.now, down())
+    world.trip({}, world.call("a/m1"))
+    world.now += 0.5
+    world.trip({"a": ["down"] * 2}, failing)
     assert world.trip({}, world.call("a/m1", "b/m1"))[0] == "a#1/m1"
+
+
+def test_the_only_candidate_never_rests_for_its_breaker() -> None:
+    world = World(a=1)
+    world.trip({"a": ["down"] * 3}, world.call("a/m1"))
+    assert world.trip({}, world.call("a/m1")) == ["a#1/m1", "ok"]
+
+
+def test_with_every_breaker_open_the_first_candidate_is_asked_all_the_same() -> None:
+    world = World(a=1, b=1)
+    world.trip({"a": ["down"] * 3, "b": ["down"] * 3}, world.call("a/m1", "b/m1"))
+    assert world.trip({}, world.call("a/m1", "b/m1")) == ["a#1/m1", "ok"]
+
+
+def test_with_every_breaker_open_each_call_asks_one_candidate_only() -> None:
+    world = World(a=1, b=1)
+    world.trip({"a": ["down"] * 3, "b": ["down"] * 3}, world.call("a/m1", "b/m1"))
+    steps = world.trip({"a": ["down"] * 9, "b": ["down"] * 9}, world.call("a/m1", "b/m1"))
+    assert "b#1/m1" not in steps
+    assert steps[-1] == "raise server_error"
 
 
 def test_a_breaker_opens_when_retries_are_spent() -> None:

@@ -287,8 +287,12 @@ class Walk:
             assert self.now < one.deadline, "an attempt starts at or after the deadline"
             assert action.until is not None
             assert self.now < action.until <= one.deadline
-        for gate in self.gates(action):
+        of_key, of_model, of_candidate = self.gates(action)
+        for gate in (of_key, of_model):
             assert gate.until is None or gate.until <= self.now
+        if of_candidate.until is not None and of_candidate.until > self.now:
+            assert of_candidate.fault is not None
+            assert of_candidate.fault.kind in TRANSIENT, f"{candidate} was asked although it rests"
         assert one.broken[candidate] <= one.retry.max_retries, "more retries than allowed"
         self.check_bounds(one, candidate, action)
 

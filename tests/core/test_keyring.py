@@ -207,6 +207,15 @@ def test_reset_of_one_key_leaves_the_others() -> None:
     assert picks(keys, 2) == [0, 0]
 
 
+def test_a_rest_that_is_cut_short_from_outside_is_noticed_after_a_refresh() -> None:
+    keys = ring(1)
+    rest(keys.gate(0), FOREVER)
+    keys.pick(0, M)
+    rest(keys.gate(0), 10, probe=False)
+    keys.refresh()
+    assert picks(keys, 1, now=10) == [0]
+
+
 def test_a_rest_that_grows_while_a_key_waits_is_noticed() -> None:
     keys = ring(2)
     rest(keys.gate(0), 100, probe=False)
@@ -237,8 +246,10 @@ def test_a_pick_is_a_ready_key_whenever_there_is_one(size: int, steps: list[tupl
             now += seconds
         elif step == "park":
             rest(keys.gate(place), now + seconds)
+            keys.refresh()
         elif step == "cool":
             rest(keys.model_gate(place, M), now + seconds, probe=False)
+            keys.refresh()
         elif step == "deny":
             rest(keys.gate(place), FOREVER)
         else:
