@@ -55,6 +55,18 @@ def _one_name(feature: str) -> str:
     return parameter(name) if prefix == "parameter" and name else feature
 
 
+def sets_parameters(request: ChatRequest) -> bool:
+    """Tell whether *request* sets any parameter. Asked once per call, so that a plain one pays for nothing else."""
+    return (
+        request.max_tokens is not None
+        or request.temperature is not None
+        or request.top_p is not None
+        or bool(request.stop)
+        or request.reasoning is not None
+        or request.parallel_tool_calls is not None
+    )
+
+
 def parameters_of(request: ChatRequest) -> Iterator[str]:
     """Yield what *request* sets, as features; the output limit in every spelling."""
     if request.max_tokens is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from reliable_llm.core.features import EMULATED, SPELLINGS, parameters_of
+from reliable_llm.core.features import EMULATED, SPELLINGS, parameters_of, sets_parameters
 from reliable_llm.core.health import ProviderHealth
 from reliable_llm.errors import ConfigurationError
 from reliable_llm.types import (
@@ -23,6 +23,9 @@ from reliable_llm.types import (
     Tool,
     ToolResult,
 )
+
+_NOTHING: Final[frozenset[str]] = frozenset()
+_WITH_DETAIL: Final = ("hosted_tool:", "max_output:")
 
 # What `Capabilities` can say about a candidate, as features.
 _DECLARED: Final = ("tools", "vision", "documents", "structured_output", "streaming")
@@ -134,8 +137,9 @@ def needs_of(request: ChatRequest, *, stream: bool = False) -> frozenset[str]:
     for message in request.messages:
         if not isinstance(message.content, str):
             needs |= _needs_of_parts(message)
-    needs.update(parameters_of(request))
-    return frozenset(needs)
+    if sets_parameters(request):
+        needs.update(parameters_of(request))
+    return frozenset(needs) if needs else _NOTHING
 
 
 def _needs_of_parts(message: Message) -> set[str]:
@@ -154,8 +158,11 @@ def _needs_of_parts(message: Message) -> set[str]:
 
 def lacking(stop: Stop, needs: frozenset[str], now: float) -> frozenset[str]:
     """Return those of *needs* that the candidate is declared, or has turned out, not to have."""
-    out_of_reach = frozenset(need for need in needs if ":" in need and _out_of_reach(stop, need))
-    return needs & stop.lacks(now) | out_of_reach
+    missing = needs & stop.lacks(now)
+    for need in needs:
+        if need.startswith(_WITH_DETAIL) and _out_of_reach(stop, need):
+            missing |= {need}
+    return missing
 
 
 def _out_of_reach(stop: Stop, need: str) -> bool:
