@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 import structlog
 
 from reliable_llm.events import Event, QuotaModeActive, QuotaModeEntered, QuotaProbe
 from reliable_llm.telemetry.log import LOGGER
+from reliable_llm.telemetry.seed_events import ALSO_FAILED, CREATING, DETECTED, ELAPSED, REUSING, STILL, SUCCESSFUL
 from reliable_llm.types import Candidate
-
-DETECTED: Final = "Quota error detected on primary provider"
-CREATING: Final = "Creating fallback LLM instance"
-REUSING: Final = "Reusing cached fallback LLM instance"
-SUCCESSFUL: Final = "Fallback recovery successful"
-ALSO_FAILED: Final = "Fallback provider also failed"
-STILL: Final = "Still in quota fallback mode"
-ELAPSED: Final = "Quota recovery interval elapsed, attempting primary"
 
 
 class QuotaLog:

@@ -749,6 +749,12 @@ def test_a_failure_tells_how_many_attempts_are_left() -> None:
     assert [event.retries_left for event in world.told(events.AttemptFailed)] == [2, 1, 0]
 
 
+def test_with_every_key_out_no_attempts_are_left() -> None:
+    world = World(a=2)
+    world.trip({"a": [fail(Kind.AUTHENTICATION)] * 2}, world.call("a/m1"))
+    assert [event.retries_left for event in world.told(events.AttemptFailed)] == [3, 0]
+
+
 def test_a_resting_candidate_is_told_with_the_time_left() -> None:
     world = World(a=1, b=1)
     world.trip({"a": [quota()]}, world.call("a/m1", "b/m1"))
