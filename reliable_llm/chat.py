@@ -15,6 +15,7 @@ from reliable_llm import events
 from reliable_llm.asking import Asked, OutputLike, Prompt, ToolLike, as_request, check_deadline
 from reliable_llm.clock import Clock, SystemClock
 from reliable_llm.core.health import ProviderHealth
+from reliable_llm.core.pacing import Pace
 from reliable_llm.core.recovery import FOREVER, Fault
 from reliable_llm.core.route import Stop, chain_from, checked_route, computed_order
 from reliable_llm.driver import Driver
@@ -87,9 +88,7 @@ class FailoverChat:
             hedge=hedge,
             listeners=listeners,
         )
-        self._health = {
-            name: ProviderHealth(name, [key.label for key in p.keys]) for name, p in self._providers.items()
-        }
+        self._health = {name: self._health_of(provider) for name, provider in self._providers.items()}
         if health is not None:
             self._driver.member = health.join(self._shared_health(), self._driver.clock, self._tell)
         self._closed = False
@@ -144,6 +143,7 @@ class FailoverChat:
         failover: bool = True,
         failover_on: Iterable[Kind | str] = (),
         affinity: str | None = None,
+        priority: int = 0,
     ) -> ChatReply:
         """Return the answer to *prompt*: a string, messages (a `Conversation`, too), or a `ChatRequest`.
 
@@ -155,7 +155,8 @@ class FailoverChat:
         `deadline` bounds the whole call, in seconds. `model` starts the chain there; `route` replaces it for this call.
         `failover=False` stays with the first candidate. `failover_on` adds kinds of failure that shall move on instead
         of being raised. `affinity` keeps all calls with the same text (a conversation's id) on the same key while that
-        is well, for the sake of the vendor's prompt cache. Raises the primary candidate's `ReliableLLMError` when
+        is well, for the sake of the vendor's prompt cache. Where a provider has `limits` and no room, higher
+        `priority` goes first. Raises the primary candidate's `ReliableLLMError` when
         nobody answers; its `attempts` is the whole story. `CancelledError` passes at once and changes nobody's health.
         """
         request = as_request(
@@ -181,7 +182,7 @@ class FailoverChat:
         try:
             policy = self._policy(retry, failover_on)
             until = self._begin(deadline, stops, policy)
-            return await self._driver.run(request, stops, policy, until, affinity=affinity)
+            return await self._driver.run(request, stops, policy, until, affinity=affinity, priority=priority)
         except ReliableLLMError as error:
             reply = self._stand_in(request, error, stops[0].candidate)
             if reply is None:
@@ -214,6 +215,7 @@ class FailoverChat:
         failover: bool = True,
         failover_on: Iterable[Kind | str] = (),
         affinity: str | None = None,
+        priority: int = 0,
         on_interrupt: OnInterrupt = "raise",
     ) -> ChatStream:
         """Return the answer as a stream, to use with `async with`; arguments as for a plain call.
@@ -247,7 +249,14 @@ class FailoverChat:
         policy = self._policy(retry, failover_on)
         make = ChatStream if self._last_resort is None else partial(StandInStream, stand_in=self._stand_in)
         return make(
-            self._driver, request, stops, policy, self._begin(deadline, stops, policy), on_interrupt, affinity=affinity
+            self._driver,
+            request,
+            stops,
+            policy,
+            self._begin(deadline, stops, policy),
+            on_interrupt,
+            affinity=affinity,
+            priority=priority,
         )
 
     def plan(
@@ -374,6 +383,11 @@ class FailoverChat:
         self._driver.emit(found, {})
 
     # ---------------------------------------------------------------- health
+
+    def _health_of(self, provider: Provider) -> ProviderHealth:
+        now, limits = self._driver.clock.monotonic(), provider.limits
+        pace = None if limits is None else Pace(limits, len(provider.keys), now)
+        return ProviderHealth(provider.name, [key.label for key in provider.keys], pace)
 
     def _shared_health(self) -> dict[str, Shared]:
         """Return what a store has to know of each provider."""

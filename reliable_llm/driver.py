@@ -9,18 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from reliable_llm import events
 from reliable_llm.adapters.base import Adapter, Prepared, Target
 from reliable_llm.clock import Clock
-from reliable_llm.core.actions import Action, Raise, Sleep, StartAttempt
+from reliable_llm.core.actions import Action, AwaitTurn, Raise, Sleep, StartAttempt
 from reliable_llm.core.budget import RetryBudget
 from reliable_llm.core.failover import PROBE_POLL, FailoverCall
 from reliable_llm.core.hedge import Hedges
 from reliable_llm.core.ledger import open_up
 from reliable_llm.core.memory import still_holds
+from reliable_llm.core.pacing import Demand
 from reliable_llm.core.route import Stop, needs_of
 from reliable_llm.core.truncation import cut, possible_cuts
 from reliable_llm.credentials import Credential
@@ -34,10 +35,11 @@ from reliable_llm.errors import (
     default_verdict,
 )
 from reliable_llm.hedged import in_order, may_hedge, merged, race
+from reliable_llm.line import Line
 from reliable_llm.needs import changed_needs
 from reliable_llm.policy import BudgetPolicy, HedgePolicy, RecoveryPolicy, RetryPolicy, Timeouts
 from reliable_llm.telemetry.log import EventLog
-from reliable_llm.types import AdapterReply, ChatReply, ChatRequest, FinishReason, ServedBy
+from reliable_llm.types import AdapterReply, ChatReply, ChatRequest, FinishReason, ServedBy, text_of
 
 if TYPE_CHECKING:
     from reliable_llm.events import Event, Listener
@@ -71,9 +73,11 @@ class Driver:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._unlimited: set[str] = set()
         self._places: dict[str, asyncio.Semaphore] = {}
+        self._lines: dict[str, Line] = {}
         self._log = EventLog()
         self._listeners: tuple[Listener, ...] = tuple(listeners)
         self.member: Member | None = None
+        self.paced = any(provider.limits is not None for provider in providers.values())
 
     # ---------------------------------------------------------------- a plain call
 
@@ -85,13 +89,14 @@ class Driver:
         deadline: float | None,
         *,
         affinity: str | None = None,
+        priority: int = 0,
     ) -> ChatReply:
         """Return the answer to *request*; raise what `FailoverChat.__call__` raises."""
-        call = self.call(request, stops, retry, deadline, affinity=affinity)
+        call = self.call(request, stops, retry, deadline, affinity=affinity, priority=priority)
         delay = self.hedge_delay(request, stops)
         if delay is None:
             return await self._drive(call, request)
-        second = self.call(request, stops[1:], retry, deadline, affinity=affinity)
+        second = self.call(request, stops[1:], retry, deadline, affinity=affinity, priority=priority)
         try:
             reply, hedged = await race(
                 lambda: self._drive(call, request), lambda: self._drive(second, request), delay, self.hedges_of()
@@ -110,6 +115,7 @@ class Driver:
         deadline: float | None,
         *,
         affinity: str | None = None,
+        priority: int = 0,
         stream: bool = False,
     ) -> FailoverCall:
         """Return the machine of a new call."""
@@ -126,6 +132,7 @@ class Driver:
             deadline=deadline,
             budget=self.budget,
             prefer=None if affinity is None else crc32(affinity.encode()),
+            demand=_demand(request, priority) if self.paced else None,
         )
 
     def hedge_delay(self, request: ChatRequest, stops: Sequence[Stop]) -> float | None:
@@ -154,11 +161,41 @@ class Driver:
                 self.emit(call.events, request.tags)
                 if reply is not None:
                     return reply
-            elif isinstance(action, Sleep):
-                await clock.sleep(action.seconds)
             else:
-                raise_now(action)
+                await self.carry_out(call, action)
             now = clock.monotonic()
+
+    async def carry_out(self, call: FailoverCall, action: Sleep | AwaitTurn | Raise) -> None:
+        """Do what needs no candidate: wait, or raise."""
+        if isinstance(action, Sleep):
+            await self.clock.sleep(action.seconds)
+        elif isinstance(action, AwaitTurn):
+            await self._turn(call, action)
+        else:
+            raise_now(action)
+
+    async def _turn(self, call: FailoverCall, action: AwaitTurn) -> None:
+        """Wait in the queue for a provider whose pace is limited."""
+        started = self.clock.monotonic()
+        try:
+            await self._line(action.visit.stop).turn(action)
+        except ReliableLLMError as error:
+            call.gave_up(error)
+        call.waited(self.clock.monotonic() - started)
+
+    def _line(self, stop: Stop) -> Line:
+        self._on_this_loop()
+        line = self._lines.get(stop.provider)
+        if line is None:
+            assert stop.health.pace is not None  # noqa: S101 - only those have a queue
+            line = self._lines[stop.provider] = Line(stop.health.pace, self.clock)
+        return line
+
+    def _on_this_loop(self) -> None:
+        """Begin anew with what belongs to an event loop, where it is another one."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop, self._unlimited, self._places, self._lines = loop, set(), {}, {}
 
     async def _attempt(
         self,
@@ -182,6 +219,8 @@ class Driver:
         try:
             self.announce(call, action, request.tags)
             answer = await self._send(action, prepared, started)
+            if action.ticket is not None:
+                self.hear(action, answer, answer.headers)
             _refuse_refusal(answer, call)
             parsed = None if repairs is None else repairs.read(action.stop.candidate, answer)
         except ReliableLLMError as error:
@@ -202,6 +241,20 @@ class Driver:
         if repairs is not None:
             reply.parsed, reply.usage = parsed, repairs.usage(action.stop.candidate, answer.usage)
         return reply
+
+    def hear(self, action: StartAttempt, answer: AdapterReply, headers: Mapping[str, str]) -> None:
+        """Learn the limits of a key from an answer, and what the attempt has used of them."""
+        from reliable_llm.core.rate_headers import reported
+
+        pace = action.stop.health.pace
+        if pace is None or action.ticket is None:
+            return
+        if headers:
+            said = reported(headers, self.clock.time())
+            pace.hear(action.key_place, action.stop.model, said, self.clock.monotonic())
+        used = answer.usage
+        if used is not None and used.input_tokens is not None and used.output_tokens is not None:
+            pace.settle(action.ticket, used.input_tokens + used.output_tokens)
 
     async def _send(self, action: StartAttempt, prepared: Prepared, now: float) -> AdapterReply:
         """Send once, within the attempt's timeout and what the deadline leaves."""
@@ -265,6 +318,7 @@ class Driver:
         except BaseException:
             call.withdrawn(action)
             raise
+        leave = leave if action.ticket is None else self._settling(action, leave)
         if still_holds(action.stop, action.permit):
             return await self._claimed(call, action, leave) if self.must_claim(action) else leave
         leave()
@@ -293,21 +347,35 @@ class Driver:
 
         return over
 
+    def _settling(self, action: StartAttempt, leave: Callable[[], None]) -> Callable[[], None]:
+        """Return what gives back what an attempt holds of a limited pace, too, and lets the next one look."""
+        pace, ticket, line = action.stop.health.pace, action.ticket, self._line(action.stop)
+
+        def leave_all() -> None:
+            leave()
+            if pace is not None and ticket is not None:
+                pace.settle(ticket, None)
+            line.look()
+
+        return leave_all
+
     def must_claim(self, action: Action) -> bool:
         """Tell whether an action is a probe that only one of many processes may make."""
         return self.member is not None and isinstance(action, StartAttempt) and action.permit.probe
 
     def _is_ready(self, action: StartAttempt) -> bool:
         """Tell whether an attempt need not wait for anything: SDK loaded, no limit, nobody to ask."""
-        if action.stop.provider not in self._unlimited or self._loop is not asyncio.get_running_loop():
+        if (
+            action.ticket is not None
+            or action.stop.provider not in self._unlimited
+            or self._loop is not asyncio.get_running_loop()
+        ):
             return False
         return not self.must_claim(action)
 
     async def _place(self, provider: str) -> Callable[[], None]:
         limit = self._providers[provider].max_concurrency
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            self._loop, self._unlimited, self._places = loop, set(), {}
+        self._on_this_loop()
         await self.adapter(provider).warmup()
         if limit is None:
             self._unlimited.add(provider)
@@ -393,6 +461,16 @@ class Driver:
 
     def _listens_to(self, level: int) -> bool:
         return bool(self._listeners) or self._log.wants(level)
+
+
+# English prose has about four characters to a token; the estimate is corrected when the usage is known.
+_CHARACTERS_PER_TOKEN: Final = 4
+
+
+def _demand(request: ChatRequest, priority: int) -> Demand:
+    """Estimate what a request needs: its text, and the output asked for."""
+    characters = sum(len(text) for text in text_of(request.messages))
+    return Demand(characters / _CHARACTERS_PER_TOKEN + (request.max_tokens or 0), priority)
 
 
 def time_limit(action: StartAttempt, now: float, limit: float) -> tuple[float, bool]:

@@ -103,6 +103,30 @@ class HedgePolicy:
         check_number("HedgePolicy", "share", self.share, low=0, high=1)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much each key of a provider may be used; None where that is not known.
+
+    Whatever is None is learned from the vendor's rate-limit headers, where it sends any: `Limits()` learns everything.
+    Tokens are input and output together. A call for which no key and no other candidate has room waits for its turn,
+    within its deadline; `queue` is how many may wait for one provider, and the next one is a `QueueFullError`.
+    """
+
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    max_concurrency: int | None = None
+    queue: int = 10_000
+
+    def __post_init__(self) -> None:
+        if self.requests_per_minute is not None:
+            check_number("Limits", "requests_per_minute", self.requests_per_minute, low=0.001)
+        if self.tokens_per_minute is not None:
+            check_number("Limits", "tokens_per_minute", self.tokens_per_minute, low=1)
+        if self.max_concurrency is not None:
+            check_number("Limits", "max_concurrency", self.max_concurrency, low=1, whole=True)
+        check_number("Limits", "queue", self.queue, low=0, whole=True)
+
+
 # Long enough that a dead primary costs each caller nothing, short enough that nobody misses it when it is back. A probe
 # of one that hangs costs its caller a whole timeout: it is sent less often.
 BREAKER: Final[Mapping[Kind, float]] = MappingProxyType(

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from reliable_llm.credentials import Credential, credentials
 from reliable_llm.errors import ConfigurationError
-from reliable_llm.policy import Timeouts, check_number
+from reliable_llm.policy import Limits, Timeouts, check_number
 from reliable_llm.types import Capabilities
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ class Provider:
 
     `models` maps the chain's name of a model to this provider's own id for it. `vendor` decides how failures are read.
     `capabilities` holds what is known by model. `max_concurrency` bounds the requests under way at once; a call that
-    has to wait for its turn waits within its own deadline, and outside the attempt's timeout.
+    has to wait for its turn waits within its own deadline, and outside the attempt's timeout. `limits` says how much
+    each key may be used; with it, calls are paced.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Provider:
     capabilities: Mapping[str, Capabilities] = field(default_factory=dict)
     classify: tuple[Rule, ...] = ()
     max_concurrency: int | None = None
+    limits: Limits | None = None
     pool_limit: int = POOL_LIMIT
     custom: Adapter | None = field(default=None, repr=False)
 
@@ -77,6 +79,7 @@ class Provider:
         capabilities: Capabilities | Mapping[str, Capabilities] | None = None,
         classify: Iterable[Rule] = (),
         max_concurrency: int | None = None,
+        limits: Limits | None = None,
         pool_limit: int = POOL_LIMIT,
     ) -> Provider:
         """Return an endpoint that speaks OpenAI's protocol: OpenAI itself, or any compatible host.
@@ -87,7 +90,7 @@ class Provider:
         """
         return _build(
             cls, "openai", name, vendor, api, models, keys, base_url, headers, timeouts, http_client, transport,
-            capabilities, classify, max_concurrency, pool_limit,
+            capabilities, classify, max_concurrency, pool_limit, limits,
         )  # fmt: skip
 
     @classmethod
@@ -106,12 +109,13 @@ class Provider:
         capabilities: Capabilities | Mapping[str, Capabilities] | None = None,
         classify: Iterable[Rule] = (),
         max_concurrency: int | None = None,
+        limits: Limits | None = None,
         pool_limit: int = POOL_LIMIT,
     ) -> Provider:
         """Return an endpoint that speaks Anthropic's messages protocol. `keys=None` reads ANTHROPIC_API_KEY."""
         return _build(
             cls, "anthropic", name, vendor, "messages", models, keys, base_url, headers, timeouts, http_client,
-            transport, capabilities, classify, max_concurrency, pool_limit,
+            transport, capabilities, classify, max_concurrency, pool_limit, limits,
         )  # fmt: skip
 
     @classmethod
@@ -129,6 +133,7 @@ class Provider:
         capabilities: Capabilities | Mapping[str, Capabilities] | None = None,
         classify: Iterable[Rule] = (),
         max_concurrency: int | None = None,
+        limits: Limits | None = None,
         pool_limit: int = POOL_LIMIT,
     ) -> Provider:
         """Return an endpoint of the Gemini API on Google's own client. `keys=None` reads GEMINI_API_KEY.
@@ -138,7 +143,7 @@ class Provider:
         """
         return _build(
             cls, "gemini", name, "gemini", "gemini", models, keys, base_url or _GEMINI_URL, headers, timeouts,
-            http_client, transport, capabilities, classify, max_concurrency, pool_limit,
+            http_client, transport, capabilities, classify, max_concurrency, pool_limit, limits,
         )  # fmt: skip
 
     @classmethod
@@ -152,6 +157,7 @@ class Provider:
         timeouts: Timeouts | None = None,
         capabilities: Capabilities | Mapping[str, Capabilities] | None = None,
         max_concurrency: int | None = None,
+        limits: Limits | None = None,
     ) -> Provider:
         """Return an endpoint behind an adapter of your own (`reliable_llm.adapters.base.Adapter`)."""
         by_model = _models(name, models)
@@ -164,6 +170,7 @@ class Provider:
             timeouts=timeouts or Timeouts(),
             capabilities=_capabilities(name, capabilities, by_model),
             max_concurrency=_concurrency(name, max_concurrency),
+            limits=_limits(name, limits),
             custom=adapter,
         )
 
@@ -208,6 +215,7 @@ def _build(
     classify: Iterable[Rule],
     max_concurrency: int | None,
     pool_limit: int,
+    limits: Limits | None,
 ) -> Provider:
     _name(name)
     base_url = base_url or os.environ.get(_BASE_URL_ENV[protocol]) if vendor is None else base_url
@@ -232,6 +240,7 @@ def _build(
         capabilities=_capabilities(name, capabilities, by_model),
         classify=tuple(classify),
         max_concurrency=_concurrency(name, max_concurrency),
+        limits=_limits(name, limits),
         pool_limit=pool_limit,
     )
 
@@ -311,3 +320,9 @@ def _concurrency(provider: str, limit: int | None) -> int | None:
     if limit is not None:
         check_number(f"Provider({provider!r})", "max_concurrency", limit, low=1, whole=True)
     return limit
+
+
+def _limits(provider: str, limits: object) -> Limits | None:
+    if limits is not None and not isinstance(limits, Limits):
+        raise ConfigurationError(f"limits of provider {provider!r} must be Limits(...), got {type(limits).__name__}")
+    return limits

@@ -32,8 +32,9 @@ class StandInStream(ChatStream):
         *,
         stand_in: StandIn,
         affinity: str | None = None,
+        priority: int = 0,
     ) -> None:
-        super().__init__(driver, request, stops, retry, deadline, on_interrupt, affinity=affinity)
+        super().__init__(driver, request, stops, retry, deadline, on_interrupt, affinity=affinity, priority=priority)
         self._stand_in = stand_in
 
     async def __aenter__(self) -> Self:

@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
 
-from reliable_llm.core.actions import Sleep, StartAttempt
+from reliable_llm.core.actions import StartAttempt
 from reliable_llm.core.route import Stop
-from reliable_llm.driver import Driver, PreparedRequests, raise_now
+from reliable_llm.driver import Driver, PreparedRequests
 from reliable_llm.errors import DeadlineExceededError, ReliableLLMError, StreamInterruptedError
 from reliable_llm.hedged import in_order, merged, race
 from reliable_llm.opened import OpenAttempt
@@ -59,18 +59,21 @@ class ChatStream:
         on_interrupt: OnInterrupt,
         *,
         affinity: str | None = None,
+        priority: int = 0,
     ) -> None:
         self._driver = driver
         self._request = request
         self._asked = request
         self._deadline = deadline
         self._on_interrupt = on_interrupt
-        self._call = driver.call(request, stops, retry, deadline, affinity=affinity, stream=True)
+        self._call = driver.call(request, stops, retry, deadline, affinity=affinity, priority=priority, stream=True)
         self._hedge_delay = driver.hedge_delay(request, stops)
         self._second = (
             None
             if self._hedge_delay is None
-            else ChatStream(driver, request, stops[1:], retry, deadline, on_interrupt, affinity=affinity)
+            else ChatStream(
+                driver, request, stops[1:], retry, deadline, on_interrupt, affinity=affinity, priority=priority
+            )
         )
         self._cache: PreparedRequests = {}
         self._open: OpenAttempt | None = None
@@ -157,10 +160,8 @@ class ChatStream:
             if isinstance(action, StartAttempt):
                 if await self._start(action):
                     return
-            elif isinstance(action, Sleep):
-                await clock.sleep(action.seconds)
             else:
-                raise_now(action)
+                await self._driver.carry_out(self._call, action)
 
     async def _start(self, action: StartAttempt) -> bool:
         """Make one attempt up to its first output; tell whether it got there."""
@@ -225,6 +226,7 @@ class ChatStream:
         if self._told.carried:
             others = (part for part in answer.parts if not isinstance(part, Text))
             answer = replace(answer, parts=(Text(self.text), *others))
+        driver.hear(attempt.action, answer, source.headers)
         now = driver.clock.monotonic()
         self._answer = answer
         parsed = self._parsed(attempt, answer, now)

@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from reliable_llm import events
-from reliable_llm.core.actions import Action, Raise, Sleep, StartAttempt
+from reliable_llm.core.actions import Action, AwaitTurn, Raise, Sleep, StartAttempt
 from reliable_llm.core.backoff import backoff_delay, spread
 from reliable_llm.core.budget import RetryBudget
 from reliable_llm.core.features import can_do_without, done_without, refused_feature
@@ -41,10 +41,11 @@ from reliable_llm.core.memory import (
     repark_probe,
     rest_candidate,
 )
-from reliable_llm.core.recovery import Fault
+from reliable_llm.core.pacing import Demand, Pace, Ticket
+from reliable_llm.core.recovery import FOREVER, Fault
 from reliable_llm.core.route import Stop, lacking, obstacle
 from reliable_llm.core.summary import describe, from_fault
-from reliable_llm.core.visit import NO_FEATURES, Visit
+from reliable_llm.core.visit import NO_DEMAND, NO_FEATURES, Visit
 from reliable_llm.errors import (
     ContextWindowError,
     DeadlineExceededError,
@@ -73,7 +74,7 @@ class FailoverCall:
     `needs` are the features the request needs (`core.route.needs_of`); `needs_at` are those of candidates for which the
     caller changes the request. `cuts` is how often a history that is too long may be cut (`core.truncation`).
     `deadline` is a time on the same clock as `now`. `budget`, where there is one, is shared by all calls. `prefer` is
-    the key's place to start from, for affinity.
+    the key's place to start from, for affinity. `demand` is what it needs of providers whose pace is limited.
     """
 
     __slots__ = (
@@ -81,6 +82,7 @@ class FailoverCall:
         "_budget",
         "_cuts",
         "_deadline",
+        "_demand",
         "_end",
         "_final",
         "_index",
@@ -112,6 +114,7 @@ class FailoverCall:
         prefer: int | None = None,
         needs_at: Mapping[Candidate, frozenset[str]] | None = None,
         cuts: int = 0,
+        demand: Demand | None = None,
     ) -> None:
         self._route = route
         self._budget = budget
@@ -124,6 +127,7 @@ class FailoverCall:
         self._needs_at = needs_at
         self._cuts = cuts
         self._deadline = deadline
+        self._demand = demand
         self._ledger = Ledger(now)
         self._index = 0
         self._visits: dict[int, Visit] = {}
@@ -175,7 +179,7 @@ class FailoverCall:
     def _visit(self, index: int) -> Visit:
         visit = self._visits.get(index)
         if visit is None:
-            visit = self._visits[index] = Visit(self._route[index])
+            visit = self._visits[index] = Visit(self._route[index], self._demand)
         return visit
 
     def _at(self, visit: Visit, now: float, chance: float) -> Action | None:
@@ -186,7 +190,7 @@ class FailoverCall:
             return self._sleep(visit.wake - now)
         permit = visit.permit(now, self._prefer)
         if permit is None:
-            return self._wait_here(visit, now, chance)
+            return None if visit.is_held_back(now) else self._wait_here(visit, now, chance)
         if self._budget is not None and self._ledger.attempts and not self._budget.withdraw():
             release(visit.stop, permit)
             return self._raise(self._primary_error(now), now)
@@ -200,7 +204,9 @@ class FailoverCall:
             without = done_without(without | lacking(stop, needs, now), needs, stop.lacks(now))
         until, reserved = self._until(now)
         number = len(self._ledger.attempts) + 1
-        action = StartAttempt(stop, permit.key.place, permit, number, until, reserved, without, visit.cuts)
+        place, pace = permit.key.place, stop.health.pace
+        ticket = None if pace is None else self._take(pace, place, stop.model, now)
+        action = StartAttempt(stop, place, permit, number, until, reserved, without, visit.cuts, ticket)
         if self._moving is not None and self._last is not None:
             self._announce_move(self._last, action, self._moving)
         if permit.probe:
@@ -208,6 +214,11 @@ class FailoverCall:
         visit.last_permit = permit
         self._last = action
         return action
+
+    def _take(self, pace: Pace, place: int, model: str, now: float) -> Ticket:
+        demand = self._demand or NO_DEMAND
+        demand.turn = False
+        return pace.take(place, model, now, demand.tokens)
 
     def _needed(self, stop: Stop) -> frozenset[str]:
         return self._needs if self._needs_at is None else self._needs_at.get(stop.candidate, self._needs)
@@ -221,12 +232,12 @@ class FailoverCall:
     def _wait_here(self, visit: Visit, now: float, chance: float) -> Sleep | None:
         """Wait for a key of this candidate if that is worth it; otherwise move on."""
         back = visit.back_at(now)
-        if back is None or visit.waits >= self._retry.max_retries:
+        if back is None or visit.is_behind_breaker or visit.waits >= self._retry.max_retries:
             self._pass_by(visit, now, back)
             return None
         wait = max(back, visit.again) - now
         longest = self._retry.cap
-        if self._another_is_ready(now):
+        if self._another_is_ready(now) or self._held_back(now):
             longest = self._retry.patience if visit.is_rate_limited else -1.0
         if wait > longest or not self._fits(now, wait):
             self._pass_by(visit, now, back)
@@ -236,6 +247,9 @@ class FailoverCall:
 
     def _wait_for_first(self, now: float, chance: float) -> Action:
         """Every candidate was passed: wait for the one that is back first, if that is allowed and soon enough."""
+        held = self._held_back(now)
+        if held is not None:
+            return self._await_turn(held, now)
         forced = self._force(now, chance)
         if forced is not None:
             return forced
@@ -254,6 +268,30 @@ class FailoverCall:
             self._index = 0
             return self._sleep(PROBE_POLL)
         return self._raise(self._primary_error(now), now)
+
+    def _held_back(self, now: float) -> Visit | None:
+        """Return the candidate that has room first, of those which nothing but their pace keeps from an attempt."""
+        if self._demand is None:
+            return None
+        held = [visit for visit in self._visits.values() if visit.is_held_back(now)]
+        return min(held, key=lambda visit: visit.turn_at(now) or FOREVER, default=None)
+
+    def _await_turn(self, visit: Visit, now: float) -> Action:
+        at = visit.turn_at(now)
+        if at is not None and not self._fits(now, at - now):
+            return self._raise(late_in_queue(), now)
+        self._index = 0
+        demand = self._demand or NO_DEMAND
+        demand.turn = False
+        return AwaitTurn(visit, demand, self._deadline)
+
+    def waited(self, seconds: float) -> None:
+        """The call has waited in a queue."""
+        self._ledger.slept += seconds
+
+    def gave_up(self, error: ReliableLLMError) -> None:
+        """The call ends with *error* while nothing of it is under way."""
+        self._final = error
 
     def _force(self, now: float, chance: float) -> Action | None:
         """With nothing tried and nothing else to try, open breakers do not count: ask the first such candidate."""
@@ -294,7 +332,7 @@ class FailoverCall:
         learned = remember_failure(action.stop, action.permit, error, now, self._recovery, cooldown)
         self._ledger.events.extend(learned)
         self._decide(visit, action, error, now, backoff, chance)
-        ended = visit.left or self._final is not None
+        ended = visit.left or self._final is not None or len(visit.dead) == len(visit.stop.health.ring)
         left = 0 if ended else max(0, self._retry.max_retries + 1 - visit.attempts)
         self._ledger.tell_failure(action, error, left, place)
 
@@ -314,12 +352,12 @@ class FailoverCall:
 
     def withdrawn(self, action: StartAttempt, error: ReliableLLMError | None = None) -> None:
         """Take back an attempt that was never sent; with *error*, the call ends with it."""
-        release(action.stop, action.permit)
+        _unsent(action)
         self._final = error
 
     def crowded_out(self, action: StartAttempt) -> None:
         """Leave a candidate whose provider has no place in the time there is for it; nothing was sent."""
-        release(action.stop, action.permit)
+        _unsent(action)
         visit = self._visit(self._index)
         visit.left = True
         visit.last_error = visit.last_error or QueueFullError(provider=action.stop.provider, model=action.stop.model)
@@ -328,12 +366,13 @@ class FailoverCall:
     def ceded(self, action: StartAttempt, until: float) -> None:
         """Take back a probe that another process makes; *until* is when to ask for it again."""
         cede(action.stop, action.permit, until)
+        _unsent(action)
         announced = self._ledger.events
         announced[:] = [event for event in announced if not isinstance(event, events.QuotaProbe)]
 
     def refused(self, action: StartAttempt, error: ReliableLLMError) -> None:
         """Pass by a candidate whose adapter cannot express the request; nothing was sent."""
-        release(action.stop, action.permit)
+        _unsent(action)
         visit = self._visit(self._index)
         visit.left = True
         visit.refusal = error.verdict.feature or str(error.kind)
@@ -471,17 +510,19 @@ class FailoverCall:
         """Tell whether a later candidate could take an attempt at this moment."""
         for index in range(self._index + 1, len(self._route)):
             back = self._visit(index).back_at(now)
-            if back is not None and back <= now and self._obstacle(self._route[index], now) is None:
+            ready = back is not None and back <= now and not self._visit(index).is_held_back(now)
+            if ready and self._obstacle(self._route[index], now) is None:
                 return True
         return False
 
     def _may_wait_for(self, visit: Visit, now: float) -> bool:
         """Tell whether the candidate may be waited for: as often as it may be retried, but once in any case.
 
+        An open breaker is not waited for: it says when to try a candidate again, not that the candidate is well then.
         Who wants no waiting may still come back to a candidate that was passed by, and is ready by now.
         """
         wanted = self._retry.wait_for_cooldown or (visit.last_error is None and self._is_back(visit, now))
-        return wanted and visit.waits < max(1, self._retry.max_retries)
+        return wanted and not visit.is_behind_breaker and visit.waits < max(1, self._retry.max_retries)
 
     @staticmethod
     def _is_back(visit: Visit, now: float) -> bool:
@@ -570,6 +611,20 @@ class FailoverCall:
         if action.permit.key.key.probe and fault is not None:
             label = ring.labels[action.key_place]
             self._ledger.events.append(events.QuotaProbe(action.stop.provider, label, now - fault.at))
+
+
+def _unsent(action: StartAttempt) -> None:
+    """Take back what an attempt was given that was never sent."""
+    release(action.stop, action.permit)
+    if action.ticket is not None and action.stop.health.pace is not None:
+        action.stop.health.pace.settle(action.ticket, None, sent=False)
+
+
+def late_in_queue() -> DeadlineExceededError:
+    """Return the error of a call whose turn does not come within its deadline."""
+    error = DeadlineExceededError("the deadline does not leave the time to wait for a turn (limits)")
+    error.where = "local_queue"
+    return error
 
 
 def _is_larger(stop: Stop, tokens: int) -> bool:

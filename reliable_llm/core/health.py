@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from reliable_llm.core.keyring import KeyRing
+from reliable_llm.core.pacing import Pace
 from reliable_llm.core.recovery import Gate
 
 
 class ProviderHealth:
     """Shared by all calls of one coordinator. Synchronous; one event loop at a time.
 
-    `answered_at` tells when each model last gave an answer.
+    `answered_at` tells when each model last gave an answer. `pace` bounds how fast the keys are used, if anything does.
     """
 
-    __slots__ = ("_candidates", "_learned", "answered_at", "name", "ring")
+    __slots__ = ("_candidates", "_learned", "answered_at", "name", "pace", "ring")
 
-    def __init__(self, name: str, labels: Sequence[str]) -> None:
+    def __init__(self, name: str, labels: Sequence[str], pace: Pace | None = None) -> None:
         self.name = name
+        self.pace = pace
         self.ring = KeyRing(labels)
         self.answered_at: dict[str, float] = {}
         self._candidates: dict[str, Gate] = {}

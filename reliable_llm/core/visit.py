@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from reliable_llm.core.memory import TRANSIENT, Permit
+from reliable_llm.core.pacing import Demand, Pace
 from reliable_llm.core.recovery import FOREVER, Fault
 from reliable_llm.core.route import Stop
 from reliable_llm.errors import Kind, ReliableLLMError
 
 NO_FEATURES: Final[frozenset[str]] = frozenset()
+NO_PLACES: Final[frozenset[int]] = frozenset()
+NO_DEMAND: Final = Demand(0.0, 0)
 
 
 class Visit:
@@ -27,6 +31,7 @@ class Visit:
         "attempts",
         "cuts",
         "dead",
+        "demand",
         "failing_since",
         "forced",
         "last_error",
@@ -43,8 +48,9 @@ class Visit:
         "without",
     )
 
-    def __init__(self, stop: Stop) -> None:
+    def __init__(self, stop: Stop, demand: Demand | None = None) -> None:
         self.stop = stop
+        self.demand = demand
         self.forced = False
         self.failing_since: float | None = None
         self.attempts = 0
@@ -77,10 +83,11 @@ class Visit:
         if self.shut_until > now or (gate is not None and not gate.admits(now) and not self.forced):
             return None
         ring = stop.health.ring
-        if not self.tried and not self.dead and not self.resting:
+        held = NO_PLACES if stop.health.pace is None else self._held_back(stop.health.pace, now)
+        if not self.tried and not self.dead and not self.resting and not held:
             key = ring.pick(now, stop.model, prefer=prefer)
         else:
-            unready = self.dead | {place for place, until in self.resting.items() if until > now}
+            unready = self.dead | held | {place for place, until in self.resting.items() if until > now}
             key = ring.pick(now, stop.model, skip=self.tried | unready, prefer=prefer)
             if key is None and now >= self.again:
                 key = ring.pick(now, stop.model, skip=unready, prefer=prefer)
@@ -110,6 +117,41 @@ class Visit:
     def _key_back_at(self, place: int, now: float) -> float | None:
         at = self.stop.health.ring.opens_at(place, now, self.stop.model)
         return None if at is None or at == FOREVER else max(at, self.resting.get(place, at))
+
+    # ---------------------------------------------------------------- pace
+
+    def _held_back(self, pace: Pace, now: float) -> AbstractSet[int]:
+        """Return the places of the keys that may not be used now: all of them while others queue."""
+        demand = self.demand or NO_DEMAND
+        if pace.waiting and not demand.turn:
+            return set(range(len(self.stop.health.ring)))
+        return pace.unready(self.stop.model, now, demand.tokens)
+
+    def is_held_back(self, now: float) -> bool:
+        """Tell whether nothing but the pace keeps this candidate from an attempt."""
+        stop = self.stop
+        gate = stop.health.candidate(stop.model)
+        if stop.health.pace is None or self.left or self.shut_until > now:
+            return False
+        if gate is not None and not gate.admits(now):
+            return False
+        wells = {place for place in range(len(stop.health.ring)) if self._is_well(place, now)}
+        return bool(wells) and wells <= self._held_back(stop.health.pace, now)
+
+    def _is_well(self, place: int, now: float) -> bool:
+        at = self.stop.health.ring.opens_at(place, now, self.stop.model)
+        may_again = place not in self.tried or now >= self.again
+        well = place not in self.dead and self.resting.get(place, now) <= now and may_again
+        return well and at is not None and at <= now
+
+    def turn_at(self, now: float) -> float | None:
+        """Return when the first key has room, for whoever is first in the queue; None while that is not known."""
+        pace, demand = self.stop.health.pace, self.demand or NO_DEMAND
+        if pace is None:
+            return now
+        wells = (place for place in range(len(self.stop.health.ring)) if self._is_well(place, now))
+        times = [pace.ready_at(place, self.stop.model, now, demand.tokens) for place in wells]
+        return min((at for at in times if at is not None), default=None)
 
     def rests_until(self, now: float) -> float:
         """Return when the candidate stops resting, for any call; `now` or earlier where it does not rest."""

@@ -315,7 +315,7 @@ class Exchange:
         news = False
         for name, raw in zip(names, states, strict=True):
             record = decode(raw, now + self._gates.offset)
-            news |= record is not None and self._gates.apply(name, record, now)
+            news |= record is not None and self._gates.apply(name, record, now, probed=True)
         return news
 
 

@@ -87,7 +87,7 @@ class SharedGates:
         return tuple(name for name in self._rests if self._spots[name].shared.health.name == provider)
 
     def probed(self, stop: Stop, permit: Permit) -> tuple[str, ...]:
-        """Return the names of the gates that an attempt with *permit* probes."""
+        """Return the names of what an attempt with *permit* probes; one sent for want of a choice asks nobody."""
         names: tuple[str, ...] = ()
         if permit.key.key.probe:
             names += self._named(stop.provider, permit.key.place, None)
@@ -95,7 +95,7 @@ class SharedGates:
             names += self._named(stop.provider, permit.key.place, stop.model)
         if permit.candidate is not None and permit.candidate.probe:
             names += self._named(stop.provider, None, stop.model)
-        return names
+        return tuple(name for name in names if (gate := self._spots[name].find()) is not None and gate.probing)
 
     def _named(self, provider: str, place: int | None, model: str | None) -> tuple[str, ...]:
         name = self._names.get((provider, place, model))
@@ -157,13 +157,16 @@ class SharedGates:
 
     # ---------------------------------------------------------------- from records to gates
 
-    def apply(self, name: str, record: Record, now: float) -> bool:
-        """Do as *record* says, if it is news; *now* is local. Tell whether a gate has changed."""
+    def apply(self, name: str, record: Record, now: float, *, probed: bool = False) -> bool:
+        """Do as *record* says, if it is news; *now* is local. Tell whether a gate has changed.
+
+        What this process is probing at the moment it knows better itself, unless *probed* says that it only asks to.
+        """
         spot = self._spots.get(name)
         if spot is None or record.at <= self._seen.get(name, 0.0):
             return False
         self._note(name, record)
-        changed = self._open(spot, record) if record.is_open else self._block(spot, record, now)
+        changed = self._open(spot, record) if record.is_open else self._block(spot, record, now, probed)
         if changed:
             spot.shared.health.ring.refresh()
         return changed
@@ -178,13 +181,13 @@ class SharedGates:
         gate.open()
         return True
 
-    def _block(self, spot: Spot, record: Record, now: float) -> bool:
-        """Begin a rest, or lengthen one; what this process is probing at the moment, it knows better itself."""
+    def _block(self, spot: Spot, record: Record, now: float, probed: bool) -> bool:
+        """Begin a rest, or lengthen one."""
         until = record.until - self.offset
         gate = spot.find()
         if until <= now and not record.probe:
             return False
-        if gate is not None and (gate.probing or (gate.until is not None and gate.until >= until)):
+        if gate is not None and ((gate.probing and not probed) or (gate.until is not None and gate.until >= until)):
             return False
         fault = Fault(kind=record.kind, at=record.at - self.offset, status=record.status, code=record.code)
         spot.make().force(until=until, fault=fault, probe=record.probe)
