@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from reliable_llm import ConfigurationError, FailoverChat, Kind
+from reliable_llm import ConfigurationError, FailoverChat, Kind, RecoveryPolicy
 from reliable_llm.types import Candidate
 from reliable_llm.wishes import Wishes
 from tests.support import STEADY, ManualClock, ScriptedAdapter, fails, provider
@@ -139,7 +139,8 @@ async def test_a_forgotten_wish_leaves_that_of_the_group() -> None:
 
 
 async def test_a_fallback_never_overwrites_the_wish() -> None:
-    chat = three(dear=ScriptedAdapter(fails(Kind.SERVER_ERROR, retry_same=False), "dear"))
+    failing_once = ScriptedAdapter(fails(Kind.SERVER_ERROR, retry_same=False), "dear")
+    chat = three(dear=failing_once, recovery=RecoveryPolicy(breaker={}))
     ada = chat.for_caller("ada")
     ada.prefer("b/dear")
 
