@@ -149,9 +149,8 @@ class Seed:
         )
 
     async def ask(self) -> list[tuple[str, str, dict[str, Any]]]:
-        with capture_logs() as lines:
-            with contextlib.suppress(QuotaExhaustedError):
-                await self.chat("hi", tags=PLAN)
+        with capture_logs() as lines, contextlib.suppress(QuotaExhaustedError):
+            await self.chat("hi", tags=PLAN)
         ours = [line for line in lines if line["event"][0].isupper()]
         return [
             (line["log_level"], line["event"], {k: v for k, v in line.items() if k not in ("log_level", "event")})
