@@ -19,9 +19,9 @@ from reliable_llm.credentials import Credential
 from reliable_llm.errors import ConfigurationError, Kind, ReliableLLMError
 from reliable_llm.events import Listener
 from reliable_llm.integrations.home import Home
-from reliable_llm.integrations.quota_log import QuotaLog
 from reliable_llm.policy import RecoveryPolicy, RetryPolicy, Timeouts
 from reliable_llm.provider import Provider
+from reliable_llm.telemetry.seed_events import QuotaFallbackLog
 from reliable_llm.types import AdapterReply, Candidate, ChatReply, ChatRequest
 from reliable_llm.vendors import VENDORS
 
@@ -29,17 +29,8 @@ T = TypeVar("T")
 Parser = Callable[[str], T]
 
 
-class _Call:
-    """The call under way: its plan, and the last error of each provider."""
-
-    __slots__ = ("errors", "plan_id")
-
-    def __init__(self, plan_id: str) -> None:
-        self.plan_id = plan_id
-        self.errors: dict[str, ReliableLLMError] = {}
-
-
-_current: ContextVar[_Call | None] = ContextVar("reliable_llm_quota_fallback", default=None)
+# The last error of each provider in the call under way.
+_seen: ContextVar[dict[str, ReliableLLMError] | None] = ContextVar("reliable_llm_quota_fallback", default=None)
 
 
 class Settings(Protocol):
@@ -79,10 +70,8 @@ class QuotaFallback:
         first = primary or _provider(settings.primary_provider, settings.primary_model, "primary")
         second = fallback or _provider(settings.fallback_provider, settings.fallback_model, "fallback")
         second = replace(second, name=f"{second.name}-fallback") if second.name == first.name else second
-        self._log = QuotaLog(first.name)
-        self._primary = Witness(first, self._clock, failed=self._note_quota)
-        self._fallback = Witness(second, self._clock, used=self._log.fallback_used)
-        self._fallback_candidate = _candidates(second)[0]
+        self._primary = Witness(first, self._clock, self._note_quota)
+        self._fallback = Witness(second, self._clock)
         self._last_quota_error_at: float | None = None
         self._home = Home()
         self._chat = FailoverChat(
@@ -91,7 +80,7 @@ class QuotaFallback:
             retry=retry,
             recovery=RecoveryPolicy(quota=settings.quota_recovery_interval),
             clock=self._clock,
-            listeners=(self._log, *listeners),
+            listeners=(QuotaFallbackLog(), *listeners),
         )
 
     # ---------------------------------------------------------------- calls
@@ -131,22 +120,17 @@ class QuotaFallback:
         return self._home.run_sync(lambda: self._ask(prompt, plan_id, system))
 
     async def _ask(self, prompt: str, plan_id: str, system: str | None) -> ChatReply:
-        call = _Call(plan_id)
-        token = _current.set(call)
+        seen: dict[str, ReliableLLMError] = {}
+        token = _seen.set(seen)
         try:
-            reply = await self._chat(prompt, system=system, tags={"plan_id": plan_id})
+            return await self._chat(prompt, system=system, tags={"plan_id": plan_id})
         except ReliableLLMError as error:
             failed = error
-        else:
-            if reply.served_by.provider == self._fallback.name:
-                self._log.fallback_answered(plan_id, self._fallback_candidate)
-            return reply
         finally:
-            _current.reset(token)
-        cause = self._fallback_error(failed, call.errors)
+            _seen.reset(token)
+        cause = self._fallback_error(failed, seen)
         if cause is None:
             raise failed
-        self._log.fallback_failed(plan_id, self._fallback_candidate, cause)
         failed.__context__ = failed.__cause__
         raise failed from cause
 
@@ -205,26 +189,17 @@ class QuotaFallback:
 
 
 class Witness:
-    """An adapter around a provider's own: built when first needed, and it notes every failure of the call under way.
-
-    `used` is told the plan, and whether the client was there already, once a call; `failed` is told every error.
-    """
+    """An adapter around a provider's own: built when first needed, and it notes every failure of the call under way."""
 
     def __init__(
-        self,
-        provider: Provider,
-        clock: Clock,
-        *,
-        used: Callable[..., None] | None = None,
-        failed: Callable[[ReliableLLMError], None] | None = None,
+        self, provider: Provider, clock: Clock, note: Callable[[ReliableLLMError], None] | None = None
     ) -> None:
         self.name = provider.name
         self.vendor = provider.vendor
         self.inner: Adapter | None = None
         self.provider = replace(provider, custom=self)
         self._build: Callable[[], Adapter] = lambda: provider.adapter(clock)
-        self._used = used
-        self._failed = failed
+        self._note = note
 
     def _adapter(self) -> Adapter:
         if self.inner is None:
@@ -234,20 +209,17 @@ class Witness:
     def prepare(
         self, request: ChatRequest, target: Target, *, stream: bool = False, without: frozenset[str] = frozenset()
     ) -> Prepared:
-        call = _current.get()
-        if self._used is not None and call is not None:
-            self._used(call.plan_id, cached=self.inner is not None)
         return self._adapter().prepare(request, target, stream=stream, without=without)
 
     async def complete(self, prepared: Prepared, key: Credential, timeouts: Timeouts) -> AdapterReply:
         try:
             return await self._adapter().complete(prepared, key, timeouts)
         except ReliableLLMError as error:
-            call = _current.get()
-            if call is not None:
-                call.errors[self.name] = error
-            if self._failed is not None:
-                self._failed(error)
+            seen = _seen.get()
+            if seen is not None:
+                seen[self.name] = error
+            if self._note is not None:
+                self._note(error)
             raise
 
     def stream(
