@@ -428,6 +428,9 @@ class FailoverChat:
         now = self._driver.clock.monotonic()
         fault = Fault(kind=Kind.CONFIGURATION, at=now, code="isolated")
         for name in self._named(provider):
+            if model is not None and model not in self._models[name]:
+                known = ", ".join(self._models[name])
+                raise ConfigurationError(f"no model {model!r} at provider {name!r}; its models are {known}")
             for each in self._models[name] if model is None else (model,):
                 self._health[name].candidate_gate(each).force(until=now + seconds, fault=fault, probe=False)
 
