@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import pytest
 
-from reliable_llm import Conversation, FailoverChat, Provider, RetryPolicy, run_tools, tool
+from reliable_llm import Conversation, FailoverChat, Provider, RecoveryPolicy, RetryPolicy, run_tools, tool
 from reliable_llm.types import ChatReply
 from tests.wire_types import check_anthropic, check_openai
 
@@ -188,6 +188,7 @@ async def loop(servers: tuple[OpenAI, Anthropic]) -> tuple[Conversation, list[Ch
             Provider.anthropic(models=["claude"], keys=["k"], base_url=anthropic.url, vendor="anthropic"),
         ],
         retry=RetryPolicy(max_retries=0),
+        recovery=RecoveryPolicy(breaker={}),  # who was down a turn ago is well now
     )
     async with chat:
         for _ in range(TURNS + 1):
