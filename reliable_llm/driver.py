@@ -96,7 +96,7 @@ class Driver:
         delay = self.hedge_delay(request, stops)
         if delay is None:
             return await self._drive(call, request)
-        second = self.call(request, stops[1:], retry, deadline, affinity=affinity, priority=priority)
+        second = self.call(request, stops[1:], retry, deadline, affinity=affinity, priority=priority, is_hedge=True)
         try:
             reply, hedged = await race(
                 lambda: self._drive(call, request), lambda: self._drive(second, request), delay, self.hedges_of()
@@ -117,6 +117,7 @@ class Driver:
         affinity: str | None = None,
         priority: int = 0,
         stream: bool = False,
+        is_hedge: bool = False,
     ) -> FailoverCall:
         """Return the machine of a new call."""
         if self.member is not None:
@@ -133,6 +134,7 @@ class Driver:
             budget=self.budget,
             prefer=None if affinity is None else crc32(affinity.encode()),
             demand=_demand(request, priority) if self.paced else None,
+            is_hedge=is_hedge,
         )
 
     def hedge_delay(self, request: ChatRequest, stops: Sequence[Stop]) -> float | None:
@@ -140,6 +142,11 @@ class Driver:
         if self._hedges is None or len(stops) < 2 or not may_hedge(request):
             return None
         return self._hedges.delay(str(stops[0].candidate))
+
+    def observe(self, action: StartAttempt, seconds: float) -> None:
+        """Remember how long a candidate took to its first output, where hedging wants to know."""
+        if self._hedges is not None:
+            self._hedges.observe(str(action.stop.candidate), seconds)
 
     def hedges_of(self) -> Hedges:
         """Return what hedging knows."""
@@ -234,8 +241,7 @@ class Driver:
         finally:
             leave()
         ended = clock.monotonic()
-        if self._hedges is not None:
-            self._hedges.observe(str(action.stop.candidate), ended - started)
+        self.observe(action, ended - started)
         call.succeeded(action, ended, started, usage=answer.usage, request_id=answer.request_id)
         reply = self.reply_of(call, action, answer, prepared, ended - started)
         if repairs is not None:

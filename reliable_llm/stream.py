@@ -60,19 +60,30 @@ class ChatStream:
         *,
         affinity: str | None = None,
         priority: int = 0,
+        is_hedge: bool = False,
     ) -> None:
         self._driver = driver
         self._request = request
         self._asked = request
         self._deadline = deadline
         self._on_interrupt = on_interrupt
-        self._call = driver.call(request, stops, retry, deadline, affinity=affinity, priority=priority, stream=True)
-        self._hedge_delay = driver.hedge_delay(request, stops)
+        self._call = driver.call(
+            request, stops, retry, deadline, affinity=affinity, priority=priority, stream=True, is_hedge=is_hedge
+        )
+        self._hedge_delay = None if is_hedge else driver.hedge_delay(request, stops)
         self._second = (
             None
             if self._hedge_delay is None
             else ChatStream(
-                driver, request, stops[1:], retry, deadline, on_interrupt, affinity=affinity, priority=priority
+                driver,
+                request,
+                stops[1:],
+                retry,
+                deadline,
+                on_interrupt,
+                affinity=affinity,
+                priority=priority,
+                is_hedge=True,
             )
         )
         self._cache: PreparedRequests = {}
@@ -96,6 +107,12 @@ class ChatStream:
         except ReliableLLMError as error:
             error.attempts = in_order(self._call.attempts, second._call.attempts)  # noqa: SLF001 - of the same class
             raise
+        except BaseException:
+            await self._abandon()
+            await second._abandon()  # noqa: SLF001 - of the same class
+            raise
+        # Who lost may have had its first output in the same moment: it is closed all the same.
+        await (self if hedged else second)._abandon()  # noqa: SLF001 - of the same class
         if hedged:
             self._change_to(second)
         else:
@@ -190,6 +207,7 @@ class ChatStream:
     def _commit(self, attempt: OpenAttempt, first: Sequence[StreamEvent]) -> None:
         """From here on, what comes reaches the caller."""
         self._open = attempt
+        self._driver.observe(attempt.action, self._driver.clock.monotonic() - attempt.started)
         self.served_by = attempt.served_by
         self._told.add(Started(self.served_by, None if attempt.source is None else attempt.source.model))
         for event in first:

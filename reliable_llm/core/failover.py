@@ -75,6 +75,7 @@ class FailoverCall:
     caller changes the request. `cuts` is how often a history that is too long may be cut (`core.truncation`).
     `deadline` is a time on the same clock as `now`. `budget`, where there is one, is shared by all calls. `prefer` is
     the key's place to start from, for affinity. `demand` is what it needs of providers whose pace is limited.
+    `is_hedge` tells that this machine is another call's second: one call fills the budget once.
     """
 
     __slots__ = (
@@ -115,11 +116,12 @@ class FailoverCall:
         needs_at: Mapping[Candidate, frozenset[str]] | None = None,
         cuts: int = 0,
         demand: Demand | None = None,
+        is_hedge: bool = False,
     ) -> None:
         self._route = route
         self._budget = budget
         self._prefer = prefer
-        if budget is not None:
+        if budget is not None and not is_hedge:
             budget.deposit()
         self._retry = retry
         self._recovery = recovery

@@ -38,8 +38,8 @@ class Hedges:
         return sorted(seen)[min(len(seen) - 1, int(len(seen) * self._policy.quantile))]
 
     def allow(self) -> bool:
-        """Count a hedge if the share of hedged calls permits one."""
-        if self._hedged + 1 > max(1.0, self._calls * self._policy.share):
+        """Count a hedge if the share of hedged calls permits one; the first call may be one, unless the share is 0."""
+        if self._policy.share == 0 or self._hedged + 1 > max(1.0, self._calls * self._policy.share):
             return False
         self._hedged += 1
         return True
