@@ -62,6 +62,12 @@ def as_request(
     `OutputSchema`.
     """
     if isinstance(prompt, ChatRequest):
+        beside = (system, tool_choice, parallel_tool_calls, output, max_tokens, temperature, top_p, reasoning)
+        if any(each is not None for each in beside) or any((tools, stop, extra, overrides, strict, truncate)):
+            raise InvalidRequestError(
+                "a ChatRequest says everything itself: change it with dataclasses.replace(request, ...) "
+                "instead of passing arguments beside it"
+            )
         return _with_tags(prompt, tags)
     messages = as_messages(prompt)
     if system is not None:
