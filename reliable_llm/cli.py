@@ -10,23 +10,16 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from reliable_llm import __version__
-from reliable_llm.errors import ConfigurationError, Kind, ReliableLLMError
+from reliable_llm.commands.completion import SHELLS, names_a_file
+from reliable_llm.commands.remedies import remedy_for
+from reliable_llm.errors import ConfigurationError, ReliableLLMError
 
 if TYPE_CHECKING:
     from reliable_llm.chat import FailoverChat
     from reliable_llm.types import ChatReply
-
-# What to change, for the failures that only a change can mend.
-_REMEDIES: Final = {
-    Kind.AUTHENTICATION: "the key was refused: copy it again from the vendor's page into {key}",
-    Kind.PERMISSION: "the key may not use this model: choose another model, or allow it on the vendor's page",
-    Kind.MODEL_NOT_FOUND: "no such model there: correct its name in --model, RELIABLE_LLM_MODELS or the file",
-    Kind.INVALID_REQUEST: "the request was refused: correct the prompt or the options",
-    Kind.CONFIGURATION: "",
-}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,15 +40,74 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
+_ABOUT = """\
+LLM calls that keep answering: the next key, the next model or the next provider answers when one fails.
+
+  reliable-llm drill                    see an outage, without any key
+  reliable-llm init                     write llm.toml from the keys in the environment
+  reliable-llm check llm.toml --call    is it right, and does each candidate answer?
+  reliable-llm chat --config llm.toml "Name three rivers."
+"""
+_EXIT = "exit status: 0 done; 1 a call or a drill failed; 2 something must be changed, and the message says what"
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="reliable-llm", description="LLM calls that keep answering.")
+    parser = argparse.ArgumentParser(
+        prog="reliable-llm", description=_ABOUT, epilog=_EXIT, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--version", action="version", version=f"reliable-llm {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_chat(commands.add_parser("chat", help="make one real call and print the answer"))
-    _add_status(commands.add_parser("status", help="show the candidates and keys that a call would use; sends nothing"))
-    _add_explain(commands.add_parser("explain", help="say what a failure means and what should be done about it"))
-    _add_drill(commands.add_parser("drill", help="rehearse outages on simulated vendors; needs no key"))
+    for name, add, says, more in (
+        ("chat", _add_chat, "make one real call and print the answer", _ABOUT_CHAT),
+        ("init", _add_init, "write a commented configuration file from the keys in the environment", _ABOUT_INIT),
+        ("check", _add_check, "say whether a configuration is right, and what it will do", _ABOUT_CHECK),
+        ("status", _add_status, "show the candidates and keys that a call would use; sends nothing", ""),
+        ("explain", _add_explain, "say what a failure means and what should be done about it", _ABOUT_EXPLAIN),
+        ("drill", _add_drill, "rehearse outages on simulated vendors; needs no key", _ABOUT_DRILL),
+        ("completion", _add_completion, "print a script by which a shell completes commands", _ABOUT_COMPLETION),
+    ):
+        about = f"{says[0].upper()}{says[1:]}.\n{more}"
+        raw = argparse.RawDescriptionHelpFormatter
+        add(commands.add_parser(name, help=says, description=about, formatter_class=raw))
     return parser
+
+
+_ABOUT_CHAT = """
+The answer goes to standard output; who gave it, and what was tried after a failure, to standard error.
+
+  reliable-llm chat "Name three rivers." --model openai/gpt-5.1 --model anthropic/claude-sonnet-4-5
+  git diff | reliable-llm chat - --system "Review this." --config llm.toml --stream
+"""
+_ABOUT_INIT = """
+Every setting is in it with its default. Keys are not: it names the variables to read them from.
+
+  reliable-llm init
+  reliable-llm init team.toml --model openai/gpt-5.1 --model anthropic/claude-sonnet-4-5
+"""
+_ABOUT_CHECK = """
+Reads the file, or the environment without one, and prints the candidates in their order and what each kind of
+failure does. Sends nothing, unless --call is given.
+
+  reliable-llm check llm.toml
+  reliable-llm check llm.toml --call
+"""
+_ABOUT_EXPLAIN = """
+A failure is an exception's text as a log has it, the body of an answer, or a row with status, headers and body.
+
+  echo 'Error code: 429 - insufficient_quota' | reliable-llm explain -
+  reliable-llm explain body.json --status 400 --vendor groq
+"""
+_ABOUT_DRILL = """
+Real vendor clients, simulated vendors, virtual time: hours of outage pass in a second.
+
+  reliable-llm drill
+  reliable-llm drill --story vendor-down --html report.html
+  reliable-llm drill my-outage.json --config llm.toml
+"""
+_ABOUT_COMPLETION = """
+  reliable-llm completion bash > ~/.local/share/bash-completion/completions/reliable-llm
+  reliable-llm completion zsh > ~/.zfunc/_reliable-llm
+"""
 
 
 def _add_chat(parser: argparse.ArgumentParser) -> None:
@@ -73,9 +125,36 @@ def _add_status(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_status)
 
 
+def _add_init(parser: argparse.ArgumentParser) -> None:
+    file = parser.add_argument("file", metavar="FILE", nargs="?", default="llm.toml", help="default llm.toml; - prints")
+    names_a_file(file)
+    parser.add_argument(
+        "--model",
+        metavar="VENDOR/MODEL",
+        action="append",
+        help="a candidate to write down, in order; repeat it (instead of RELIABLE_LLM_MODELS)",
+    )
+    parser.set_defaults(run=_init)
+
+
+def _add_check(parser: argparse.ArgumentParser) -> None:
+    names_a_file(
+        parser.add_argument("file", metavar="FILE", nargs="?", help="a TOML file; without it, the environment")
+    )
+    parser.add_argument("--call", action="store_true", help="send one short request to each candidate")
+    parser.add_argument("--deadline", metavar="SECONDS", type=float, default=30.0, help="for each request (default 30)")
+    parser.set_defaults(run=_check)
+
+
+def _add_completion(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=SHELLS)
+    parser.set_defaults(run=_completion)
+
+
 def _add_source(parser: argparse.ArgumentParser) -> None:
     source = parser.add_mutually_exclusive_group()
-    source.add_argument("--config", metavar="FILE", help="a TOML file; without it, the environment is read")
+    file = source.add_argument("--config", metavar="FILE", help="a TOML file; without it, the environment is read")
+    names_a_file(file)
     source.add_argument(
         "--model",
         metavar="PROVIDER/MODEL",
@@ -85,7 +164,8 @@ def _add_source(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="one failure a line, as JSON; - reads standard input")
+    file = parser.add_argument("file", metavar="FILE", help="one failure a line, as JSON; - reads standard input")
+    names_a_file(file)
     parser.add_argument("--json", action="store_true", help="print one JSON object a failure")
     parser.add_argument("--status", metavar="N", type=int, help="the HTTP status that came with a bare body")
     parser.add_argument("--vendor", metavar="NAME", help="whose failure a bare body is, such as openai or groq")
@@ -93,12 +173,12 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_drill(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "files", metavar="FILE", nargs="*", help="scenario files; without one, the built-in story is told"
-    )
+    files = parser.add_argument("files", metavar="FILE", nargs="*", help="scenario files; default: the built-in story")
     parser.add_argument("--json", action="store_true", help="print one JSON object a scenario")
-    parser.add_argument("--html", metavar="OUT", help="write a report that a browser shows")
-    parser.add_argument("--config", metavar="FILE", help="rehearse with the policies of this TOML file")
+    page = parser.add_argument("--html", metavar="OUT", help="write a report that a browser shows")
+    config = parser.add_argument("--config", metavar="FILE", help="rehearse with the policies of this TOML file")
+    for argument in (files, page, config):
+        names_a_file(argument)
     parser.add_argument("--story", metavar="NAME", help="the built-in story to tell")
     parser.add_argument("--seed", type=int, default=0, help="what chance is drawn from (default 0)")
     parser.set_defaults(run=_drill)
@@ -138,6 +218,25 @@ async def _stream(chat: FailoverChat, prompt: str, args: argparse.Namespace) -> 
 def _status(args: argparse.Namespace) -> int:
     print(_coordinator(args).status())
     return 0
+
+
+def _init(args: argparse.Namespace) -> int:
+    from reliable_llm.commands import init
+
+    return init.run(args.file, args.model)
+
+
+def _check(args: argparse.Namespace) -> int:
+    from reliable_llm.commands import check
+
+    _log_to_stderr(verbose=False)
+    return check.run(args.file, call=args.call, deadline=args.deadline)
+
+
+def _completion(args: argparse.Namespace) -> int:
+    from reliable_llm.commands import completion
+
+    return completion.run(args.shell, _parser())
 
 
 def _explain(args: argparse.Namespace) -> int:
@@ -184,7 +283,7 @@ def _explain_failure(error: ReliableLLMError) -> int:
     where = f"{error.provider}/{error.model}" if error.provider else ""
     message = str(error) if where in str(error) else f"{where}: {error}"
     print(f"reliable-llm: {message}", file=sys.stderr)
-    remedy = _REMEDIES.get(error.kind)
+    remedy = remedy_for(error)
     if remedy:
-        print(remedy.format(key=f"{str(error.provider).upper()}_API_KEY or the file"), file=sys.stderr)
+        print(remedy, file=sys.stderr)
     return 1 if remedy is None else 2

@@ -57,7 +57,7 @@ class Node:
         if not isinstance(self.value, list):
             self.refuse(f"must be a list, got {_word(self.value)}")
         if not self.value:
-            self.refuse("is empty")
+            self.refuse("is empty: give at least one")
         return [Node(self.file, f"{self.path}[{n}]", value) for n, value in enumerate(self.value)]
 
     def text(self) -> str:

@@ -18,7 +18,7 @@ CORE = [module for module in MODULES if module.startswith("core/")]
 
 PLAIN = {"errors", "types", "policy", "credentials", "events", "vendors"}
 INNER = PLAIN | {"clock", "core"}
-TOP = {"integrations", "drill", "cli", "diagnosis", "explain", "replay", "testing", "pytest_plugin"}
+TOP = {"integrations", "drill", "cli", "commands", "diagnosis", "explain", "replay", "testing", "pytest_plugin"}
 # What each package or module at the top level may import from this project. All others make up the coordinator, which
 # may import anything but what stands on top of it.
 MAY_IMPORT = {

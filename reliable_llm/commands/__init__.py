@@ -1,0 +1,1 @@
+"""The commands of `reliable-llm` that are more than a line in `cli.py`."""
