@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
-from reliable_llm.events import WARNING, Event
+from reliable_llm.events import DEBUG, ERROR, INFO, WARNING, Event
 
 LOGGER: Final = "reliable_llm"
 
 
-class _Logger(Protocol):
-    def bind(self) -> object: ...
-    def log(self, level: int, event: str, **fields: object) -> object: ...
+_METHODS: Final = {DEBUG: "debug", INFO: "info", WARNING: "warning", ERROR: "error"}
+
+# Words that a logging call takes for itself.
+_RESERVED: Final = frozenset({"self", "event", "method_name", "exc_info", "stack_info"})
 
 
 class EventLog:
@@ -28,25 +29,32 @@ class EventLog:
     __slots__ = ("_logger",)
 
     def __init__(self) -> None:
-        self._logger: _Logger = structlog.get_logger(LOGGER)
+        self._logger = structlog.get_logger(LOGGER)
 
     def wants(self, level: int) -> bool:
         """Tell whether an event of this level would be written; asked before a debug event is built at all."""
         if not structlog.is_configured():
             return level >= WARNING
-        enabled: Callable[[int], bool] | None = getattr(self._logger.bind(), "is_enabled_for", None)
-        return enabled is None or enabled(level)
+        # Looked up on the class: structlog's generic logger claims to have every method.
+        bound = self._logger.bind()
+        enabled: Callable[[object, int], bool] | None = getattr(type(bound), "is_enabled_for", None)
+        return enabled is None or enabled(bound, level)
 
     def __call__(self, event: Event, tags: Mapping[str, str], /) -> None:
         if event.level < WARNING and not self.wants(event.level):
             return
-        fields: dict[str, object] = dict(tags)
+        fields: dict[str, object] = {f"tag_{name}" if name in _RESERVED else name: tag for name, tag in tags.items()}
         for each in dataclasses.fields(event):
             value = getattr(event, each.name)
             fields[each.name] = str(value) if isinstance(value, str) else value
-        self._logger.log(event.level, event.event, **fields)
+        self._write(event.level, event.event, fields)
+
+    def _write(self, level: int, name: str, fields: Mapping[str, object]) -> None:
+        # Every kind of structlog's loggers has these methods; `log(level, ...)` not all.
+        write: Callable[..., object] = getattr(self._logger, _METHODS[level])
+        write(name, **fields)
 
     def listener_failed(self, listener: object, error: Exception) -> None:
         """Say that a listener has raised. By type only: what it says may hold what nobody should read in a log."""
         name = getattr(listener, "__qualname__", type(listener).__qualname__)
-        self._logger.log(WARNING, "listener_failed", listener=name, error=type(error).__name__)
+        self._write(WARNING, "listener_failed", {"listener": name, "error": type(error).__name__})
