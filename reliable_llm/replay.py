@@ -200,6 +200,8 @@ def _exception(text: str, request: httpx2.Request) -> Exception:
     named = _httpx2_class(text)
     if named is not None:
         return named(text, request=request)
+    if "JSONDecodeError:" in text[:100]:
+        return json.JSONDecodeError(text.partition(":")[2].strip(), "", 0)
     if text.startswith(("ValueError:", "TypeError:")):
         return ValueError(text.partition(":")[2].strip())
     spoken = next((name for name, words in _WORDS if any(word in text.lower() for word in words)), "ConnectError")

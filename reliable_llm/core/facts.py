@@ -34,8 +34,8 @@ class Facts:
     `status` is the HTTP status, or the one inside the body of a 2xx or a frame, or `NO_STATUS`. `codes` are lower-case,
     most specific first. They end with traits: "trait:html", "trait:wordless" (no message, no code), "trait:frame" (in a
     stream), "trait:untyped" (an exception without status and body), "trait:success" (under a 2xx), "trait:per_day",
-    "trait:day_is_spent" (and no short wait stated), "trait:long_wait", "trait:quota_of_zero",
-    "trait:larger_than_limit", "trait:window_rejected", and "finish:..." for finish reasons.
+    "trait:day_is_spent" (no short wait stated), "trait:day_rolls" (a short one is), "trait:long_wait",
+    "trait:quota_of_zero", "trait:larger_than_limit", "trait:window_rejected", and "finish:..." for finish reasons.
     `wait` is the stated wait in seconds, if any.
     """
 
@@ -72,7 +72,7 @@ def _traits(failure: Failure, details: Details, texts: tuple[str, ...], wait: fl
     yield from _finish_reasons(details)
     if details.html:
         yield "trait:html"
-    if not texts and not details.codes and not details.html:
+    if not details.texts and not details.codes and not details.html:
         yield "trait:wordless"
     if failure.status is None and failure.transport is None:
         yield "trait:frame" if failure.body is not None else "trait:untyped"
@@ -92,8 +92,7 @@ def _quota_traits(details: Details, texts: tuple[str, ...], wait: float | None) 
     )
     if per_day:
         yield "trait:per_day"
-    if per_day and (wait is None or wait > _SHORT_WAIT):
-        yield "trait:day_is_spent"
+        yield "trait:day_is_spent" if wait is None or wait > _SHORT_WAIT else "trait:day_rolls"
     if wait is not None and wait > _SHORT_WAIT:
         yield "trait:long_wait"
     if any(_QUOTA_OF_ZERO.search(message) for message in texts):

@@ -46,6 +46,13 @@ _TEXT_DATE = Guarded(
     r"(?:\b(?:resets?|regain access|available again|try again|retry)\b[^.\d\n]{0,24}|将在 ?|于 ?)"
     r"(\d{4}-\d\d-\d\d)(?:(?:T| at | )(\d\d:\d\d(?::\d\d)?)(?:\.\d+)?)?\s?(Z|UTC|GMT|[+-]\d\d:?\d\d)?"
 )
+_TEXT_AFTER = Guarded(
+    r"(\d{1,9}(?:\.\d{1,9})?) ?(毫秒|秒|分钟|分|小时|時間|초|분|시간)(?:钟|間)? ?"
+    r"(?:之后|以后|后|後|후|뒤)"
+)
+_AFTER_UNITS: Final[Mapping[str, float]] = {
+    "毫秒": 0.001, "秒": 1, "초": 1, "分钟": 60, "分": 60, "분": 60, "小时": 3600, "時間": 3600, "시간": 3600,
+}  # fmt: skip
 _DIGIT = re.compile(r"\d")
 _FIELDS_SECONDS: Final = (
     "resets_in_seconds",
@@ -176,6 +183,8 @@ def _text_waits(message: str, now: float, *, local: bool) -> Iterator[float]:
         return
     for found in _TEXT_DURATION.all(message):
         yield from _some(_duration(found.group(1)))
+    for found in _TEXT_AFTER.all(message):
+        yield from _some(_sane(float(found.group(1)) * _AFTER_UNITS[found.group(2)]))
     for found in _TEXT_SECONDS.all(message):
         yield from _some(seconds(found.group(1)))
     for found in _TEXT_DATE.all(message):

@@ -29,6 +29,17 @@ _SET_OFF = re.compile(r"[:>-]\s")
 _ODD_ESCAPE = re.compile(r"\\[^\\'\"nrtxuU0]")
 _DOT_IN_NAME = re.compile(r"\.[A-Z]")
 _DOTTED = re.compile(r"\b(?:[A-Za-z]\w{0,40}\.){1,4}([A-Z]\w{2,60})(?=[:\s])")
+_TEXTS: Final = (
+    "message",
+    "Message",  # AWS
+    "error",
+    "status_msg",  # MiniMax
+    "detail",  # FastAPI, NVIDIA
+    "msg",
+    "error_message",
+    "error_msg",
+    "errorMessage",
+)
 _EMPTY: Final[Mapping[str, object]] = {}
 
 
@@ -95,7 +106,8 @@ def clean(message: str) -> str:
     """Return *message* cut, with plain quotes and spaces, and without the class names that relays put in front."""
     plain = " ".join(message[:LONGEST_TEXT].replace("\u2019", "'").replace("\u00a0", " ").split())
     found = _PREFIX.match(plain) if _SET_OFF.search(plain, 0, 200) else None
-    return plain[found.end() :] if found and found.end() < len(plain) else plain
+    rest = plain[found.end() :] if found else ""
+    return plain if not rest or rest.isdigit() else rest
 
 
 def _loads(source: str) -> object:
@@ -208,8 +220,8 @@ def _messages(envelopes: tuple[Mapping[str, object], ...]) -> list[str]:
     """Return the messages, the innermost object's first. Echoed fields (`input`, `flagged_input`) are not read."""
     found: list[str] = []
     for level in reversed(envelopes):
-        for key in ("message", "error", "status_msg", "detail", "msg", "error_message", "error_msg", "errorMessage"):
-            value = level.get(key)
+        for key in filter(level.__contains__, _TEXTS):
+            value = level[key]
             if isinstance(value, str) and not _embedded(value):
                 found.append(value)
         raw = mapping(level.get("metadata")).get("raw")

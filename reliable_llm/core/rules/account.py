@@ -104,7 +104,7 @@ ACCOUNT_CODES: Final = (
             api_key_expired api_key_disabled api_key_revoked expired_api_key invalid_authentication
             invalid_authentication_error invalid_token invalid_auth_token token_expired expired_token token_revoked
             account_deactivated account_disabled account_suspended deactivated_workspace organization_restricted
-            organization_deactivated organization_disabled organization_on_hold consumer_suspended consumer_invalid
+            organization_deactivated organization_disabled organization_on_hold consumer_suspended
             access_token_expired account_state_invalid unrecognizedclientexception invalidsignatureexception
             expiredtokenexception incompletesignature invalidclienttokenid missingauthenticationtoken
             invalid_iam_token token_not_found_in_db expired_key no_api_key wrong_api_key
@@ -131,7 +131,8 @@ ACCOUNT_CODES: Final = (
         codes=words(
             """
             ip_not_authorized insufficient_permissions insufficient_scope missing_scope
-            access_token_scope_insufficient api_key_scope_missing service_disabled api_key_service_blocked
+            access_token_scope_insufficient consumer_invalid api_key_scope_missing service_disabled
+            api_key_service_blocked
             api_key_http_referrer_blocked api_key_ip_address_blocked consumer_blocked iam_permission_denied
             security_policy_violated must_be_verified organization_must_be_verified organization_not_verified
             team_model_access_denied key_model_access_denied user_model_access_denied org_model_access_denied

@@ -40,6 +40,14 @@ MONEY: Final = (
         reason="the credit is held by running calls and comes back by itself",
     ),
     Rule(
+        kind=Kind.RATE_LIMITED,
+        name="phrase.day_rolls",
+        statuses=(429,),
+        codes=("trait:day_rolls",),
+        pattern=r"^(?!.*\b(?:spend\w*|budget|credits?|billing cycle|quota|plan)\b).*\brate limit",
+        reason="a count per day that frees up within the hour: the stated wait beats the day",
+    ),
+    Rule(
         kind=Kind.QUOTA_EXHAUSTED,
         name="phrase.credit",
         statuses=_MONEY_AT,
@@ -47,6 +55,7 @@ MONEY: Final = (
         r"\binsufficient (?:account |credit |wallet |user |usd |prepaid )*(?:balance|credits?|funds|quota)|"
         r"\b(?:balance|credits?|funds|quota)\b(?: in your account)? (?:is|are|has been|have been) "
         r"(?:insufficient|not enough|exhausted|depleted|used up|too low|negative|overdue|empty)|"
+        r"\b(?:extra|additional) usage\b.{0,60}\badd more\b|\bout of (?:extra |included |your )?usage\b|"
         r"\b(?:not enough|out of|run out of|no (?:more|remaining|usable|available)|lack of|doesn't have any) "
         r"(?:account )?(?:balance|credits?|funds|quota)\b|\bquota is not enough|"
         r"\brequires? more credits\b|\bcan only afford \d|\baffordable with\b|\bcredits? (?:covers|exhausted|"
@@ -120,8 +129,9 @@ RIGHTS: Final = (
         pattern=r"\b(?:country|region|territory|location)\b.{0,40}\b(?:not|isn't|un)\s?(?:supported|available|"
         r"allowed|permitted)|"
         r"\bnot (?:available|supported|allowed) in your (?:country|region|territory|location)|"
+        r"\bunsupported (?:countr|region|territor|location)|"
         r"^request not allowed|^sorry, you have been blocked|^error code: 10(?:0[5-9]|1[0-3]|20)\b|"
-        r"\bblocked by (?:cloudflare|our firewall|the firewall|waf)|^access denied \| ",
+        r"\bblocked by (?:cloudflare|our firewall|the firewall|waf)|^access denied \| |\bcheck your network settings",
         scope=Scope.PROVIDER,
         rotate_key=False,
         reason="this machine, its address or its country is refused: no key changes that",
@@ -162,7 +172,7 @@ RIGHTS: Final = (
         pattern=r"\b(?:does not|do not|doesn't|don't) have (?:access|permission)\b.{0,40}\bmodel|"
         r"\bno (?:access|permission) to (?:use |access )?(?:the |this )?model|\baccess to (?:the |"
         r"this )?model\b.{0,60}\bdenied|"
-        r"\bmodel access is denied|\bnot allowed to (?:access|use|call) (?:the |this )?model|"
+        r"\bmodel access is denied|\bnot allowed to (?:access|use|call) (?:the |this |publisher )*model|"
         r"\bkey not allowed to access model|"
         r"\bmodel\b.{0,80}\b(?:not|isn't) (?:included|available|enabled|allowed|supported|accessible)\b.{0,20}"
         r"\b(?:in|for|on|with|under|by) (?:your|this|the current|the free)(?: current)? (?:plan|subscription|"
@@ -192,7 +202,7 @@ RIGHTS: Final = (
         r"(?:this|your) (?:organization|project|account|workspace|team|key|user)|\baccess (?:is )?(?:denied|"
         r"forbidden)\b|"
         r"\bapi has not been used in project|\bit is disabled\. enable it|\bis not (?:subscribed|entitled)|"
-        r"^operation not allowed|"
+        r"^operation not allowed|\bpermissions? (?:is|are) required\b|\brequires? the .{1,60} permission\b|"
         r"\bhas not been granted|\bbeing subscribed to this model",
         reason="the key is good, but not for this",
     ),

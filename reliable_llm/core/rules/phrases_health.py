@@ -26,6 +26,14 @@ TOO_LARGE: Final = (
     ),
     Rule(
         kind=Kind.REQUEST_TOO_LARGE,
+        name="phrase.page_at_413",
+        statuses=(413,),
+        codes=("trait:html", "trait:wordless"),
+        failover=False,
+        reason="the server in front counts bytes; the next vendor's ceiling is much the same",
+    ),
+    Rule(
+        kind=Kind.REQUEST_TOO_LARGE,
         name="phrase.bytes",
         statuses=(400, 413, NO_STATUS),
         pattern=r"\b(?:request|payload|body|content|entity)(?: body| size|"
@@ -36,6 +44,21 @@ TOO_LARGE: Final = (
         reason="a ceiling in bytes; the next vendor's is much the same",
     ),
 )
+
+BUSY: Final = (
+    r"\b(?:currently |temporarily |is |are |been |server |engine |model |service |system |upstream |we're |)"
+    r"overloaded\b|"
+    r"\bhigh (?:demand|load|traffic|volume)\b|\b(?:at|over|out of|insufficient|no|exceeded|limited) capacity\b|"
+    r"\bcapacity (?:is |has been |was |temporarily )*(?:exceeded|exhausted|full|reached|constraints?|"
+    r"limits?|unavailable)|"
+    r"\b(?:server|service|engine|model|system|api)s? (?:is |are )?(?:currently |temporarily |too |very |"
+    r"so )*busy\b|\btoo busy\b|"
+    r"\bqueue (?:is )?(?:full|exceeded)|\bserver_busy\b|\bno (?:available|free|idle) (?:workers?|"
+    r"instances?|gpus?|slots?|servers?)|"
+    r"\bmaximum pending requests|\btemporarily out of\b|\btry again when .{0,20}load|"
+    r"\btemporarily limiting requests\b"
+)
+"""What vendors say of their own load, whatever the status."""
 
 LOAD: Final = (
     Rule(
@@ -68,7 +91,6 @@ LOAD: Final = (
         vendors=("litellm",),
         statuses=(429,),
         codes=("ratelimiterror", "throttling_error"),
-        pattern=r"\b(?:requests to the|rate limit|too many requests)\b",
         scope=Scope.MODEL,
         rotate_key=False,
         reason="the proxy's upstream limits the proxy: our keys to it share that",
@@ -88,16 +110,7 @@ LOAD: Final = (
         kind=Kind.OVERLOADED,
         name="phrase.overloaded",
         statuses=_LOAD_AT,
-        pattern=r"\b(?:currently |temporarily |is |are |been |server |engine |model |service |system |"
-        r"upstream |we're |)overloaded\b|"
-        r"\bhigh (?:demand|load|traffic|volume)\b|\b(?:at|over|out of|insufficient|no|exceeded|limited) capacity\b|"
-        r"\bcapacity (?:is |has been |was |temporarily )*(?:exceeded|exhausted|full|reached|constraints?|"
-        r"limits?|unavailable)|"
-        r"\b(?:server|service|engine|model|system|api)s? (?:is |are )?(?:currently |temporarily |too |very |"
-        r"so )*busy\b|\btoo busy\b|"
-        r"\bqueue (?:is )?(?:full|exceeded)|\bserver_busy\b|\bno (?:available|free|idle) (?:workers?|"
-        r"instances?|gpus?|slots?|servers?)|"
-        r"\bmaximum pending requests|\btemporarily out of\b|\btry again when .{0,20}load",
+        pattern=BUSY,
         reason="the vendor is out of capacity; the key is not to blame",
     ),
     Rule(

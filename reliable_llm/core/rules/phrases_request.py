@@ -26,6 +26,23 @@ FIRST: Final = (
         reason="a limit of this vendor's, not of the request",
     ),
     Rule(
+        kind=Kind.REQUEST_TOO_LARGE,
+        name="phrase.too_many_parts",
+        statuses=(400, 413, 422, NO_STATUS),
+        pattern=r"\b(?:maximum|max|at most|more than|limit) (?:of |is )?\d{1,5} (?:pdf )?"
+        r"(?:pages|images|documents|files)\b|\btoo many (?:images|pages|documents|files)\b",
+        reason="a count that this vendor admits, not of the request",
+    ),
+    Rule(
+        kind=Kind.AUTHENTICATION,
+        name="phrase.banned",
+        statuses=(400, 401, 403, 429, NO_STATUS),
+        pattern=r"\b(?:access|account|organi[sz]ation|user|api key|project)\b.{0,60}"
+        r"\b(?:terminated|banned|deactivated|disabled|revoked|suspended|locked)\b.{0,60}"
+        r"\b(?:violat\w+|breach\w*|abuse|polic(?:y|ies)|terms|safety)\b",
+        reason="the account is closed over what it sent before, which is no word on this request",
+    ),
+    Rule(
         kind=Kind.INVALID_REQUEST,
         name="phrase.foreign_reasoning",
         statuses=(400, 422, NO_STATUS),
@@ -80,6 +97,7 @@ LENGTH: Final = (
         r" has been| size)* too (?:long|many tokens)\b|"
         r"\bprompt exceeds max(?:imum)? length|\b(?:input|prompt|total|request(?:ed)?) (?:token|"
         r"length)s?\b.{0,60}\b(?:exceed(?:s|ed)?|longer than|greater than|over)\b|"
+        r"\btoken count\b.{0,40}\bonly supports up to\b|"
         r"\btokens? in (?:the )?request more than\b|\btoken (?:limit|count)\b.{0,40}\bexceed(?:s|ed)?|"
         r"\bexceed(?:s|ed)?\b.{0,60}"
         r"\b(?:maximum|max|limit)\b.{0,40}\b(?:input|prompt|context) (?:tokens?|length)|\bexceed(?:s|"
@@ -193,6 +211,13 @@ MODELS_AT_404: Final = (
 )
 
 MODELS: Final = (
+    Rule(
+        kind=Kind.MODEL_NOT_FOUND,
+        name="phrase.model_under_another_status",
+        statuses=(401, 403),
+        pattern=r"^(?:the )?(?:requested )?model:? \S{1,80} (?:is |was )?not (?:supported|found|recognized)[.!]?$",
+        reason="a relay that answers with the status of a refusal; the sentence says no more than the name",
+    ),
     Rule(
         kind=Kind.MODEL_NOT_FOUND,
         name="phrase.model",

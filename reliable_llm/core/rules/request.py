@@ -28,6 +28,13 @@ NOT_WHAT_IT_SAYS: Final = (
         reason="reasoning of another issuer in the history: without it the same request passes",
     ),
     Rule(
+        kind=Kind.MALFORMED_RESPONSE,
+        name="code.tool_use_failed",
+        codes=("tool_use_failed",),
+        scope=Scope.MODEL,
+        reason="Groq: what the model wrote was no call of a tool; the next try may do",
+    ),
+    Rule(
         kind=Kind.INVALID_REQUEST,
         name="code.other_thing_not_found",
         statuses=(400, 404),

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from reliable_llm.core.rules.phrases_health import BUSY
 from reliable_llm.core.rules.rule import NO_STATUS, Rule, words
 from reliable_llm.errors import Kind, Scope
 
 GOOGLE: Final = (
     Rule(kind=Kind.AUTHENTICATION, name="google.key", vendors=("gemini",),
-         codes=words("api_key_invalid api_key_expired consumer_suspended consumer_invalid"),
+         codes=words("api_key_invalid api_key_expired consumer_suspended"),
          reason="details[].reason beats the text: a bad key is a 400 here"),
     Rule(kind=Kind.QUOTA_EXHAUSTED, name="google.no_quota", vendors=("gemini",), codes=("trait:quota_of_zero",),
          statuses=(429, NO_STATUS), scope=Scope.MODEL, reason="`limit: 0`: this project was never given any"),
@@ -43,8 +44,8 @@ GOOGLE: Final = (
          scope=Scope.MODEL, reason="OpenAI's sentence on spent money means per minute here"),
     Rule(kind=Kind.PERMISSION, name="google.location", vendors=("gemini",), scope=Scope.PROVIDER, rotate_key=False,
          pattern=r"^user location is not supported", reason="the country of this machine is not served"),
-    Rule(kind=Kind.PERMISSION, name="google.service_disabled", vendors=("gemini",), codes=("service_disabled",),
-         reason="the API is not switched on for this project"),
+    Rule(kind=Kind.PERMISSION, name="google.service_disabled", vendors=("gemini",),
+         pattern=r"\bapi has not been used in project\b", reason="the API is not switched on for this project"),
 )  # fmt: skip
 
 AZURE: Final = (
@@ -69,8 +70,6 @@ AZURE: Final = (
          reason="the resource does not admit this network"),
     Rule(kind=Kind.MODEL_NOT_FOUND, name="azure.operation", vendors=("azure",), codes=("operationnotsupported",),
          reason="the deployment's model does not do this"),
-    Rule(kind=Kind.INVALID_REQUEST, name="azure.wrong_path", vendors=("azure",), statuses=(404,),
-         pattern=r"^resource not found", reason="the path or the API version is wrong"),
     Rule(kind=Kind.AUTHENTICATION, name="azure.key", vendors=("azure",), statuses=(401,),
          pattern=r"^access denied due to invalid subscription key|invalid subscription key or wrong api endpoint",
          reason="the key is not this resource's"),
@@ -96,6 +95,13 @@ BEDROCK: Final = (
          reason="the id must be an inference profile's, or has had its day"),
     Rule(kind=Kind.MODEL_NOT_FOUND, name="bedrock.model", vendors=("bedrock",), codes=("resourcenotfoundexception",),
          reason="no such model in this region"),
+    Rule(kind=Kind.AUTHENTICATION, name="bedrock.api_key", vendors=("bedrock",), statuses=(401, 403),
+         pattern=r"^authentication failed\b|\btoken (?:has |is )?(?:expired|invalid)|"
+                 r"\bapi key\b.{0,20}\b(?:invalid|expired)",
+         reason="a Bedrock API key is refused as AccessDeniedException"),
+    Rule(kind=Kind.PERMISSION, name="bedrock.region", vendors=("bedrock",), statuses=(400, 403), rotate_key=False,
+         scope=Scope.PROVIDER, pattern=r"\bunsupported countr|\bnot available in your (?:country|region)",
+         reason="the country of the account is not served"),
     Rule(kind=Kind.PERMISSION, name="bedrock.access", vendors=("bedrock",), codes=("accessdeniedexception",),
          scope=Scope.MODEL, reason="model access was not granted"),
     Rule(kind=Kind.AUTHENTICATION, name="bedrock.key", vendors=("bedrock",),
@@ -124,6 +130,11 @@ RELAYS: Final = (
          statuses=(402, 403, 429, NO_STATUS), reason="OpenRouter and its resellers: the daily count of free models"),
     Rule(kind=Kind.RATE_LIMITED, name="openrouter.free_models_per_minute", pattern=r"\bfree-models-per-min",
          statuses=(429, NO_STATUS), reason="OpenRouter and its resellers: the count of free models per minute"),
+    Rule(kind=Kind.OVERLOADED, name="openrouter.upstream_is_busy", vendors=("openrouter",), statuses=(429,),
+         scope=Scope.MODEL, pattern=BUSY, reason="the upstream's load under the relay's 429"),
+    Rule(kind=Kind.OVERLOADED, name="openrouter.upstream_is_broke", vendors=("openrouter",), statuses=(402, 403, 429),
+         codes=words("insufficient_quota exceeded_current_quota_error insufficient_balance"), scope=Scope.MODEL,
+         retry_same=False, pattern=r"^provider returned error", reason="the relay's account there is empty, not ours"),
     Rule(kind=Kind.RATE_LIMITED, name="openrouter.upstream", vendors=("openrouter",), statuses=(429,), rotate_key=False,
          scope=Scope.MODEL, pattern=r"^provider returned error|rate-limited upstream|rate limited upstream",
          reason="the upstream limits OpenRouter, not our key"),
@@ -186,12 +197,14 @@ HOSTS: Final = (
          reason="Workers AI: timeout"),
     Rule(kind=Kind.MODEL_NOT_FOUND, name="cloudflare.model", vendors=("cloudflare",), codes=words("5007 3042"),
          reason="Workers AI: no such model"),
+    Rule(kind=Kind.SERVER_ERROR, name="nvidia.degraded", vendors=("nvidia",), scope=Scope.MODEL,
+         pattern=r"\bdegraded function\b", reason="one model is broken at the vendor's, under a 400"),
     Rule(kind=Kind.QUOTA_EXHAUSTED, name="openai.credit", vendors=("openai",), statuses=(400, 402, 403, 429),
          pattern=r"^you exceeded your current quota|^billing hard limit has been reached|"
                   r"^your account is not active, please check",
          reason="the sentence of the years before the codes"),
     Rule(kind=Kind.PERMISSION, name="together.model", vendors=("together",), statuses=(400, 403),
-         pattern=r"^unable to access (?:non-serverless )?model", scope=Scope.MODEL, reason="dedicated endpoint needed"),
+         pattern=r"^unable to access non-serverless model", scope=Scope.MODEL, reason="dedicated endpoint needed"),
 )  # fmt: skip
 
 TABLE: Final = (*GOOGLE, *AZURE, *BEDROCK, *RELAYS, *HOSTS)

@@ -151,6 +151,8 @@ SILICONFLOW: Final = (
          reason="20012: no such model"),
     Rule(kind=Kind.MODEL_NOT_FOUND, name="siliconflow.disabled", vendors=_SILICON, codes=("30003",),
          reason="30003: the model is switched off"),
+    Rule(kind=Kind.RATE_LIMITED, name="siliconflow.rate_by_text", vendors=_SILICON, statuses=(429,), scope=Scope.MODEL,
+         pattern=r"\brate limiting\b|\b[rt]pm limit", reason="506xx stands for the allowance and for the load"),
     Rule(kind=Kind.OVERLOADED, name="siliconflow.busy", vendors=_SILICON,
          codes=words("50501 50502 50503 50505 50508 50603"),
          reason="5050x: the model service is overloaded"),
