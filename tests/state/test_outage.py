@@ -74,7 +74,7 @@ async def test_a_store_killed_in_the_middle_costs_no_call_and_no_time(valkey_ser
     await asyncio.sleep(5)
     valkey_server.start()
     async with asyncio.timeout(30):
-        while not heard.of(StoreBack):
+        while not heard.of(StoreBack):  # noqa: ASYNC110 - it happens in a server
             await asyncio.sleep(0.05)
     await asyncio.sleep(1)
     stop.set()
