@@ -14,6 +14,7 @@ from zlib import crc32
 
 from reliable_llm import events
 from reliable_llm.adapters.base import Adapter, Prepared, Target
+from reliable_llm.calls import CallTeller
 from reliable_llm.clock import Clock
 from reliable_llm.core.actions import Action, AwaitTurn, Raise, Sleep, StartAttempt
 from reliable_llm.core.budget import RetryBudget
@@ -76,6 +77,7 @@ class Driver:
         self._lines: dict[str, Line] = {}
         self._log = EventLog()
         self._listeners: tuple[Listener, ...] = tuple(listeners)
+        self.teller = CallTeller(self._listeners, self._log.listener_failed)
         self.member: Member | None = None
         self.paced = any(provider.limits is not None for provider in providers.values())
 
@@ -92,6 +94,28 @@ class Driver:
         priority: int = 0,
     ) -> ChatReply:
         """Return the answer to *request*; raise what `FailoverChat.__call__` raises."""
+        if not self.teller:
+            return await self._run(request, stops, retry, deadline, affinity, priority)
+        request = self.teller.own(request)
+        started = self.clock.monotonic()
+        self.teller.begin(request, stops, stream=False)
+        try:
+            reply = await self._run(request, stops, retry, deadline, affinity, priority)
+        except BaseException as error:
+            self.teller.failed(request, error, (), self.clock.monotonic() - started, None)
+            raise
+        self.teller.answered(request, reply, self.clock.monotonic() - started, None)
+        return reply
+
+    async def _run(
+        self,
+        request: ChatRequest,
+        stops: Sequence[Stop],
+        retry: RetryPolicy,
+        deadline: float | None,
+        affinity: str | None,
+        priority: int,
+    ) -> ChatReply:
         call = self.call(request, stops, retry, deadline, affinity=affinity, priority=priority)
         delay = self.hedge_delay(request, stops)
         if delay is None:

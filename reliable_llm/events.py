@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from reliable_llm.errors import Kind
+
+if TYPE_CHECKING:
+    from reliable_llm.types import Attempt, ServedBy, Usage
 
 DEBUG: Final = 10
 INFO: Final = 20
@@ -30,6 +33,42 @@ class Listener(Protocol):
     """Receives every event of a call with the caller's tags. Must not block; what it raises is logged, not raised."""
 
     def __call__(self, event: Event, tags: Mapping[str, str], /) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallStarted(Event):
+    """A call begins; `provider` and `model` are its first choice, `vendors` who is behind each provider of its route.
+
+    This event and `CallEnded` go only to listeners with `hears_calls = True`.
+    """
+
+    event = "call_started"
+    level = DEBUG
+    provider: str
+    model: str
+    vendors: Mapping[str, str]
+    stream: bool
+    max_tokens: int | None
+    temperature: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallEnded(Event):
+    """A call ends; `kind` is None where it was answered, `cancelled` also where the reader of a stream has left.
+
+    `first_output` is the time to a stream's first output, `usage` the answer's own (`attempts` have all).
+    """
+
+    event = "call_ended"
+    level = DEBUG
+    kind: Kind | None
+    elapsed: float
+    first_output: float | None
+    attempts: tuple[Attempt, ...]
+    usage: Usage | None = None
+    served_by: ServedBy | None = None
+    response_model: str | None = None
+    finish_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

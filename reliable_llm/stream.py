@@ -63,6 +63,9 @@ class ChatStream:
         is_hedge: bool = False,
     ) -> None:
         self._driver = driver
+        self._stops = stops
+        self._began = 0.0
+        self._first_output: float | None = None
         self._request = request
         self._asked = request
         self._deadline = deadline
@@ -98,6 +101,23 @@ class ChatStream:
     # ---------------------------------------------------------------- the caller's side
 
     async def __aenter__(self) -> Self:
+        teller, clock = self._driver.teller, self._driver.clock
+        if not teller:
+            return await self._enter()
+        self._request = self._asked = teller.own(self._asked)
+        if self._second is not None:
+            self._second._request = self._second._asked = self._request  # noqa: SLF001 - of the same class
+        self._began = clock.monotonic()
+        teller.begin(self._request, self._stops, stream=True)
+        try:
+            await self._enter()
+        except BaseException as error:
+            teller.failed(self._request, error, self._call.attempts, clock.monotonic() - self._began, None)
+            raise
+        self._first_output = clock.monotonic() - self._began
+        return self
+
+    async def _enter(self) -> Self:
         if self._second is None or self._hedge_delay is None:
             await self.until_output()
             return self
@@ -125,8 +145,21 @@ class ChatStream:
         self._call, self._cache, self._open, self._told = other._call, other._cache, other._open, other._told
         self._answer, self._reply, self.served_by = other._answer, other._reply, other.served_by
 
-    async def __aexit__(self, *_: object) -> None:
-        await self._abandon()
+    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        try:
+            await self._abandon()
+        finally:
+            self._tell_end(error)
+
+    def _tell_end(self, error: BaseException | None) -> None:
+        teller = self._driver.teller
+        if not teller:
+            return
+        elapsed = self._driver.clock.monotonic() - self._began
+        if self._reply is not None:
+            teller.answered(self._request, self._reply, elapsed, self._first_output)
+        else:
+            teller.failed(self._request, error, self._call.attempts, elapsed, self._first_output)
 
     def __aiter__(self) -> Self:
         return self
