@@ -15,6 +15,7 @@ File (everything but `kind` and `models` may be left out; durations are seconds)
     models = ["gpt-5.1"]                          # or { "gpt-5.1" = "the provider's own id" }
     base_url = "https://api.openai.com/v1"
     timeouts = { attempt = 60 }
+    limits = { requests_per_minute = 60 }         # of each key; {} learns them from the vendor's headers
     capabilities = { "gpt-5.1" = { context_window = 400000 } }
 
     [timeouts]                                    # for every provider that does not say otherwise
@@ -35,7 +36,7 @@ from typing import Final
 
 from reliable_llm.core.route import checked_route
 from reliable_llm.errors import ConfigurationError
-from reliable_llm.policy import RecoveryPolicy, RetryPolicy, Timeouts
+from reliable_llm.policy import Limits, RecoveryPolicy, RetryPolicy, Timeouts
 from reliable_llm.provider import Provider
 from reliable_llm.tomlfile import Node, nearest, read, refuse
 from reliable_llm.types import Candidate, Capabilities
@@ -171,6 +172,8 @@ def _argument(name: str, node: Node) -> object:
         return node.texts()
     if name == "capabilities":
         return _capabilities(node)
+    if name == "limits":
+        return node.onto(Limits())
     return node.value if name in ("max_concurrency", "pool_limit") else node.text()
 
 
