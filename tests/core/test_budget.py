@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reliable_llm.core.budget import RetryBudget
@@ -34,6 +34,7 @@ def test_it_never_holds_more_than_its_burst() -> None:
     assert budget.balance == 1.0
 
 
+@settings(deadline=None)
 @given(calls=st.integers(1, 500), retries=st.integers(0, 5), share=st.floats(0, 1), burst=st.floats(1, 50))
 def test_in_a_total_outage_no_more_than_the_share_and_the_burst_are_added(
     calls: int, retries: int, share: float, burst: float

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reliable_llm.core.pacing import MARGIN, MINUTE, Allowance, Pace, Reported
@@ -22,6 +22,7 @@ def busiest_minute(times: list[float]) -> int:
 # ---------------------------------------------------------------- one limit
 
 
+@settings(deadline=None)
 @given(per_minute=st.integers(1, 120), pauses=st.lists(st.floats(0, 30), min_size=1, max_size=200))
 def test_no_minute_has_more_than_allowed(per_minute: int, pauses: list[float]) -> None:
     allowance, now, times = Allowance(per_minute, 0.0), 0.0, []
@@ -33,6 +34,7 @@ def test_no_minute_has_more_than_allowed(per_minute: int, pauses: list[float]) -
     assert busiest_minute(times) <= per_minute
 
 
+@settings(deadline=None)
 @given(per_minute=st.integers(1, 300))
 def test_who_always_waits_gets_nearly_all(per_minute: int) -> None:
     allowance, now, used = Allowance(per_minute, 0.0), 0.0, 0
