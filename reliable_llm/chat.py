@@ -159,25 +159,30 @@ class FailoverChat:
         `priority` goes first. Raises the primary candidate's `ReliableLLMError` when
         nobody answers; its `attempts` is the whole story. `CancelledError` passes at once and changes nobody's health.
         """
-        request = as_request(
-            prompt,
-            system=system,
-            tools=tools,
-            tool_choice=tool_choice,
-            parallel_tool_calls=parallel_tool_calls,
-            output=output,
-            max_tokens=max_tokens,
-            temperature=temperature,
-            top_p=top_p,
-            stop=stop,
-            reasoning=reasoning,
-            extra=extra,
-            overrides=overrides,
-            tags=tags,
-            strict=strict,
-            truncate=truncate,
-        )
-        del prompt, system  # a traceback that shows locals must not show what somebody wrote
+        try:
+            request = as_request(
+                prompt,
+                system=system,
+                tools=tools,
+                tool_choice=tool_choice,
+                parallel_tool_calls=parallel_tool_calls,
+                output=output,
+                max_tokens=max_tokens,
+                temperature=temperature,
+                top_p=top_p,
+                stop=stop,
+                reasoning=reasoning,
+                extra=extra,
+                overrides=overrides,
+                tags=tags,
+                strict=strict,
+                truncate=truncate,
+            )
+        except ReliableLLMError as error:
+            # Without the frames below, which hold the prompt: tracebacks may show locals.
+            raise error.with_traceback(None) from error.__cause__
+        finally:
+            del prompt, system
         stops = self._chosen(model=model, route=route, failover=failover)
         try:
             policy = self._policy(retry, failover_on)
@@ -226,25 +231,30 @@ class FailoverChat:
         """
         if on_interrupt not in ("raise", "restart", "continue"):
             raise ConfigurationError(f"on_interrupt must be 'raise', 'restart' or 'continue', got {on_interrupt!r}")
-        request = as_request(
-            prompt,
-            system=system,
-            tools=tools,
-            tool_choice=tool_choice,
-            parallel_tool_calls=parallel_tool_calls,
-            output=output,
-            max_tokens=max_tokens,
-            temperature=temperature,
-            top_p=top_p,
-            stop=stop,
-            reasoning=reasoning,
-            extra=extra,
-            overrides=overrides,
-            tags=tags,
-            strict=strict,
-            truncate=truncate,
-        )
-        del prompt, system
+        try:
+            request = as_request(
+                prompt,
+                system=system,
+                tools=tools,
+                tool_choice=tool_choice,
+                parallel_tool_calls=parallel_tool_calls,
+                output=output,
+                max_tokens=max_tokens,
+                temperature=temperature,
+                top_p=top_p,
+                stop=stop,
+                reasoning=reasoning,
+                extra=extra,
+                overrides=overrides,
+                tags=tags,
+                strict=strict,
+                truncate=truncate,
+            )
+        except ReliableLLMError as error:
+            # Without the frames below, which hold the prompt: tracebacks may show locals.
+            raise error.with_traceback(None) from error.__cause__
+        finally:
+            del prompt, system
         stops = self._chosen(model=model, route=route, failover=failover)
         policy = self._policy(retry, failover_on)
         make = ChatStream if self._last_resort is None else partial(StandInStream, stand_in=self._stand_in)

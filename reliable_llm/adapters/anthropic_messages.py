@@ -117,15 +117,20 @@ class AnthropicAdapter:
         self, prepared: Prepared, key: Credential, timeouts: Timeouts, *, stream: bool = False
     ) -> httpx2.Response:
         sdk = self._pool.ready() or await self._pool.client()
-        headers: dict[str, str | Omit] = {"Authorization": f"Bearer {key.reveal()}", "X-Api-Key": sdk.omit}
-        if prepared.headers:
-            headers.update(prepared.headers)
         try:
+            # Neither key nor prompt stands in a local: tracebacks may show them.
             return await sdk.client.post(
                 sdk.url,
                 cast_to=sdk.response,
                 content=prepared.content,
-                options={"headers": headers, "timeout": http_timeout(timeouts, stream=stream)},
+                options={
+                    "headers": {
+                        "Authorization": f"Bearer {key.reveal()}",
+                        "X-Api-Key": sdk.omit,
+                        **(prepared.headers or {}),
+                    },
+                    "timeout": http_timeout(timeouts, stream=stream),
+                },
                 stream=stream,
             )
         except Exception as failure:

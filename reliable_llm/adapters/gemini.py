@@ -124,30 +124,26 @@ class GeminiClient:
         received: list[httpx2.Response] = []
         token = _received.set(received)
         try:
-            await self._call(sdk, prepared, _options(prepared, key, timeouts, stream=stream), stream=stream)
+            await self._call(sdk, prepared, key, timeouts, stream=stream)
         except self.errors as exc:
             raise self.failure(exc) from exc
         finally:
             _received.reset(token)
         return received[-1]
 
-    async def _call(self, sdk: _Sdk, prepared: Prepared, options: dict[str, Any], *, stream: bool) -> None:
-        config: Any = {
-            "http_options": options,
-            # One call is one request: the SDK would call functions, and ask on for more of an answer, by itself.
-            "automatic_function_calling": {"disable": True},
-            "automatic_continuation": False,
-        }
-        models = sdk.client.aio.models
+    async def _call(self, sdk: _Sdk, prepared: Prepared, key: Credential, timeouts: Timeouts, *, stream: bool) -> None:
+        # Neither key nor prompt stands in a local: tracebacks may show them.
+        models, model = sdk.client.aio.models, prepared.target.model_id
         if stream:
             chunks = await models.generate_content_stream(
-                model=prepared.target.model_id, contents=_PLACE, config=config
+                model=model, contents=_PLACE, config=_config(prepared, key, timeouts, stream=True)
             )
             async for _ in chunks:  # the response is read elsewhere: the SDK gets an empty one
                 pass
         else:
-            config["should_return_http_response"] = True
-            await models.generate_content(model=prepared.target.model_id, contents=_PLACE, config=config)
+            await models.generate_content(
+                model=model, contents=_PLACE, config=_config(prepared, key, timeouts, stream=False)
+            )
 
     def failure(self, exc: Exception) -> ReliableLLMError:
         """Return the error for *exc*, raised by the vendor's client or by the transport."""
@@ -197,6 +193,16 @@ class GeminiClient:
 
 def _never(request: httpx2.Request) -> httpx2.Response:
     raise RuntimeError("nothing is sent from here")
+
+
+def _config(prepared: Prepared, key: Credential, timeouts: Timeouts, *, stream: bool) -> Any:
+    config: dict[str, Any] = {
+        "http_options": _options(prepared, key, timeouts, stream=stream),
+        # One call is one request: the SDK would call functions, and ask on for more of an answer, by itself.
+        "automatic_function_calling": {"disable": True},
+        "automatic_continuation": False,
+    }
+    return config if stream else config | {"should_return_http_response": True}
 
 
 def _options(prepared: Prepared, key: Credential, timeouts: Timeouts, *, stream: bool) -> dict[str, Any]:

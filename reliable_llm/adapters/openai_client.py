@@ -58,16 +58,16 @@ class OpenAIClient:
     ) -> httpx2.Response:
         """Send *prepared* once and return the response of a success; raise the taxonomy's error for everything else."""
         sdk = self._pool.ready() or await self._pool.client()
-        headers = {"Authorization": f"Bearer {key.reveal()}"}
-        if prepared.headers:
-            headers = {**prepared.headers, **headers}
-        content = prepared.content if prepared.content is not None else to_json(prepared.body)
         try:
+            # Neither key nor prompt stands in a local: tracebacks may show them.
             return await sdk.client.post(
                 sdk.url,
                 cast_to=sdk.response,
-                content=content,
-                options={"headers": headers, "timeout": http_timeout(timeouts, stream=stream)},
+                content=prepared.content if prepared.content is not None else to_json(prepared.body),
+                options={
+                    "headers": {**(prepared.headers or {}), "Authorization": f"Bearer {key.reveal()}"},
+                    "timeout": http_timeout(timeouts, stream=stream),
+                },
                 stream=stream,
                 stream_cls=None,
             )
