@@ -13,7 +13,7 @@ from reliable_llm.adapters.base import Prepared
 from reliable_llm.credentials import Credential
 from reliable_llm.drill import loop
 from reliable_llm.drill.clock import DrillClock
-from reliable_llm.errors import ConfigurationError, DeadlineExceededError, Kind, QueueFullError
+from reliable_llm.errors import ConfigurationError, DeadlineExceededError, Kind, QueueFullError, ReliableLLMError
 from reliable_llm.policy import Limits, Timeouts
 from reliable_llm.provider import Provider
 from reliable_llm.types import AdapterReply, Usage
@@ -176,6 +176,17 @@ def test_a_call_waits_for_its_turn_rather_than_for_a_rate_limited_candidate() ->
 
     assert served_by == "main/m1"
     assert took == pytest.approx(1.0, abs=0.2)
+
+
+async def test_what_keeps_a_candidate_besides_its_pace_is_no_reason_to_queue() -> None:
+    """A candidate that was isolated has room, and nobody waits for it."""
+    chat = chat_of(provider("main", Counting(60), limits=Limits(requests_per_minute=60)))
+    chat.isolate("main", seconds=1_000.0)
+
+    with pytest.raises(ReliableLLMError) as caught:
+        await chat("hi")
+
+    assert caught.value.attempts == ()
 
 
 # ---------------------------------------------------------------- the queue

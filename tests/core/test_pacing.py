@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reliable_llm.core.actions import StartAttempt
 from reliable_llm.core.pacing import MARGIN, MINUTE, Allowance, Pace, Reported
 from reliable_llm.core.rate_headers import reported
+from reliable_llm.core.visit import Visit
 from reliable_llm.policy import Limits
+from tests.core.trips import World
 
 WALL = 1_767_225_600.0  # 2026-01-01 00:00:00 UTC
 
@@ -236,3 +239,22 @@ def test_junk_in_headers_says_nothing(headers: Mapping[str, str], found: tuple[R
 )
 def test_reading_headers_never_raises(headers: dict[str, str]) -> None:
     reported(headers, WALL)
+
+
+# ---------------------------------------------------------------- in the machine of a call
+
+
+def test_a_candidate_without_limits_has_room_at_once() -> None:
+    assert Visit(World(a=1).stop("a/m")).turn_at(5.0) == 5.0
+
+
+def test_an_attempt_that_is_taken_back_uses_nothing() -> None:
+    world = World(a=1)
+    pace = world.health["a"].pace = Pace(Limits(max_concurrency=1), 1, world.now)
+    call = world.call("a/m")
+    action = call.next(world.now)
+    assert isinstance(action, StartAttempt)
+
+    call.withdrawn(action)
+
+    assert pace.ready_at(0, "m", world.now, 0.0) == world.now
