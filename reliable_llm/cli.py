@@ -176,8 +176,9 @@ def _add_drill(parser: argparse.ArgumentParser) -> None:
     files = parser.add_argument("files", metavar="FILE", nargs="*", help="scenario files; default: the built-in story")
     parser.add_argument("--json", action="store_true", help="print one JSON object a scenario")
     page = parser.add_argument("--html", metavar="OUT", help="write a report that a browser shows")
+    picture = parser.add_argument("--svg", metavar="OUT", help="write the timeline of one scenario as a picture")
     config = parser.add_argument("--config", metavar="FILE", help="rehearse with the policies of this TOML file")
-    for argument in (files, page, config):
+    for argument in (files, page, picture, config):
         names_a_file(argument)
     parser.add_argument("--story", metavar="NAME", help="the built-in story to tell")
     parser.add_argument("--seed", type=int, default=0, help="what chance is drawn from (default 0)")

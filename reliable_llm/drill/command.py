@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 def run(args: argparse.Namespace) -> int:
     """Run what the command line asks for and return its exit status."""
     return drill(
-        args.files, as_json=args.json, html=args.html, config=args.config, story_name=args.story, seed=args.seed
+        args.files,
+        as_json=args.json,
+        html=args.html,
+        svg=args.svg,
+        config=args.config,
+        story_name=args.story,
+        seed=args.seed,
     )
 
 
@@ -34,6 +40,7 @@ def drill(
     *,
     as_json: bool = False,
     html: str | None = None,
+    svg: str | None = None,
     config: str | None = None,
     story_name: str | None = None,
     seed: int = 0,
@@ -57,7 +64,13 @@ def drill(
         reports = [_summed_up(run_scenario(each, seed=seed, settings=settings), out) for each in scenarios]
         _totals(reports, out)
     if html:
-        _write_page(reports, Path(html))
+        from reliable_llm.drill.html import page
+
+        _write(Path(html), page(reports))
+    if svg:
+        from reliable_llm.drill.svg import svg as drawn
+
+        _write(Path(svg), drawn(_only(reports)))
     if broken:
         _complain(broken, out if as_json else None)
     return 0 if all(report.passed for report in reports) else 1
@@ -151,10 +164,14 @@ def _totals(reports: Sequence[Report], out: TextIO) -> None:
     Teller(out).line(f"{passed} of {len(reports)} hold, {unsupported} unsupported, {failed} fail")
 
 
-def _write_page(reports: Sequence[Report], path: Path) -> None:
-    from reliable_llm.drill.html import page
+def _only(reports: Sequence[Report]) -> Report:
+    if len(reports) == 1 and not reports[0].unsupported:
+        return reports[0]
+    raise ScenarioError(f"--svg draws one scenario that runs, got {len(reports)}: name one, or use --html for all")
 
+
+def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(page(reports), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as exc:
         raise ScenarioError(f"{path}: cannot be written ({exc.strerror}); choose another place") from exc

@@ -22,7 +22,7 @@ _CLASSES: Final = {
     "connection": "broken", "stream_interrupted": "broken",
     "overloaded": "server", "server_error": "server", "malformed_response": "server", "empty_response": "server",
 }  # fmt: skip
-_LEGEND: Final = (
+LEGEND: Final = (
     ("answered", "answered"), ("limited", "rate limited"), ("quota", "out of quota"), ("denied", "key refused"),
     ("server", "vendor failed"), ("broken", "connection broke"), ("silent", "timed out"),
     ("refused", "request refused"), ("left", "given up by the caller"),
@@ -39,7 +39,7 @@ def page(reports: Sequence[Report], title: str = "Drill report") -> str:
     return (
         template.replace("{{title}}", _text(title))
         .replace("{{summary}}", _text(summary))
-        .replace("{{legend}}", "".join(f'<span><i class="{name}"></i>{said}</span>' for name, said in _LEGEND))
+        .replace("{{legend}}", "".join(f'<span><i class="{name}"></i>{said}</span>' for name, said in LEGEND))
         .replace("{{drills}}", body)
     )
 
@@ -55,7 +55,7 @@ def _section(report: Report) -> str:
     listed = "".join(f"<li>{_text(note)}</li>" for note in notes)
     head = f'<h2>{_text(scenario.title or scenario.id)} <b class="{state}">{state}</b></h2>'
     why = f"<p>{_text(scenario.note)}</p>" if scenario.note else ""
-    picture = "" if report.unsupported else _figure(picture_of(report))
+    picture = "" if report.unsupported else _figure(report)
     return f'<section id="{_text(scenario.id)}">{head}{why}<ul class="notes">{listed}</ul>{picture}</section>'
 
 
@@ -68,7 +68,15 @@ def picture_of(report: Report) -> Picture:
     return draw(report.moments, keys, (f"{p.name}/{key}" for p in providers for key in p.keys), waited)
 
 
-def _figure(picture: Picture) -> str:
+def _figure(report: Report) -> str:
+    picture = picture_of(report)
+    width, height, marks = timeline(picture)
+    svg = f'<svg viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="timeline">{marks}</svg>'
+    return f'<div class="scroll">{svg}</div>{_table(picture.calls)}'
+
+
+def timeline(picture: Picture) -> tuple[float, float, str]:
+    """Return the width, the height and the marks of *picture*; their colours are in `report.html`."""
     bands = merged(picture.bands, picture.end)
     times = [t for bar in picture.bars for t in (bar.start, bar.end)]
     times += [t for call in picture.calls for t in (call.start, call.end)] + [
@@ -83,9 +91,7 @@ def _figure(picture: Picture) -> str:
         drawn += _lane(lane, mine, [band for band in bands if band.lane == lane], axis, top, height)
         top += height + 4
     drawn[:0] = _ticks(axis, top)
-    size = f'viewBox="0 0 {_LABELS + _WIDTH + 40:.0f} {top + 26:.0f}"'
-    svg = f'<svg {size} role="img" aria-label="timeline">{"".join(drawn)}</svg>'
-    return f'<div class="scroll">{svg}</div>{_table(picture.calls)}'
+    return _LABELS + _WIDTH + 40, top + 26, "".join(drawn)
 
 
 def _rows(rows: Sequence[int]) -> int:
@@ -141,20 +147,20 @@ def _lane(
         x, end = axis.x(band.start), axis.x(band.end)
         tip = _tip([f"left alone: {band.reason}", f"from {_time(band.start)} to {_time(band.end)}"])
         box = f'x="{_LABELS + x:.1f}" y="{top:.1f}" width="{max(2.0, end - x):.1f}" height="{height:.1f}"'
-        yield f'<rect class="band {_class(band.reason)}" {box} rx="4" {tip}/>'
+        yield f'<rect class="band {class_of(band.reason)}" {box} rx="4" {tip}/>'
     for bar, row in zip(bars, packed([_span(bar, axis) for bar in bars]), strict=True):
         start, end = _span(bar, axis)
         y = top + 4 + _ROW * min(row, _MOST_ROWS - 1)
         box = f'x="{_LABELS + start:.1f}" y="{y + 1:.1f}" width="{end - start - 1:.1f}" height="{_ROW - 3}"'
-        yield f'<rect class="bar {_bar_class(bar)}" {box} rx="3" {_tip(_bar_words(bar))}/>'
+        yield f'<rect class="bar {_barclass_of(bar)}" {box} rx="3" {_tip(_bar_words(bar))}/>'
 
 
-def _class(kind: str) -> str:
+def class_of(kind: str) -> str:
     return _CLASSES.get(kind, "refused")
 
 
-def _bar_class(bar: Bar) -> str:
-    return "left" if not bar.kind and bar.outcome in {"gave up", "closed"} else _class(bar.kind)
+def _barclass_of(bar: Bar) -> str:
+    return "left" if not bar.kind and bar.outcome in {"gave up", "closed"} else class_of(bar.kind)
 
 
 def _bar_words(bar: Bar) -> list[str]:
