@@ -285,7 +285,8 @@ class _Pool:
         if self._free is None:
             return
         try:
-            await asyncio.wait_for(self._free.acquire(), patience)
+            async with asyncio.timeout(patience):  # wait_for of Python 3.11 may swallow a cancellation
+                await self._free.acquire()
         except TimeoutError:
             raise faults.silence("pool") from None
 
