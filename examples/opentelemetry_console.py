@@ -3,8 +3,8 @@
     pip install "reliable-llm[otel]" opentelemetry-sdk opentelemetry-exporter-prometheus
     python examples/opentelemetry_console.py
 
-OpenAI has run out of quota, Anthropic answers. In an application, take your own exporters instead (OTLP, for example) and
-drop the simulated vendors.
+OpenAI has run out of quota, Anthropic answers. In an application, take your own exporters instead (OTLP, for example)
+and drop the simulated vendors.
 """
 
 from __future__ import annotations
