@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from reliable_llm import cli
 from reliable_llm.config import load
-from reliable_llm.policy import RecoveryPolicy, RetryPolicy, Timeouts
+from reliable_llm.errors import Kind
+from reliable_llm.policy import BREAKER, RecoveryPolicy, RetryPolicy, Timeouts
 
 if TYPE_CHECKING:
     from tests.conftest import Llmock
@@ -88,8 +90,27 @@ def test_the_main_job_tells_the_whole_story_without_a_key() -> None:
         ("a second or less", RetryPolicy().patience == 1),
         ("parked for 300 s", RecoveryPolicy().quota == 300),
         ("at most 120 s", Timeouts().attempt == 120),
+        ("the candidate rests for 15 s", {BREAKER[kind] for kind in BREAKER if kind is not Kind.TIMEOUT} == {15}),
+        ("the candidate rests for 60 s", BREAKER[Kind.TIMEOUT] == 60),
+        ("| for an hour |", RecoveryPolicy().memory == 3600),
     ],
 )
 def test_numbers_in_the_readme_are_the_defaults(words: str, value: bool) -> None:
     assert words in " ".join(README.read_text(encoding="utf-8").split())
     assert value
+
+
+def links() -> list[str]:
+    return re.findall(r"\]\(([^)\s]+)\)", README.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("link", [link for link in links() if not link.startswith("https://")])
+def test_a_link_in_the_readme_leads_somewhere(link: str) -> None:
+    assert (README.parent / link.partition("#")[0]).exists()
+
+
+def test_the_readme_lists_every_command_and_no_other() -> None:
+    listed = set(re.findall(r"^\| `reliable-llm (\w+)", README.read_text(encoding="utf-8"), re.MULTILINE))
+    known = re.findall(r"^    (\w+)  ", cli._parser().format_help(), re.MULTILINE)
+
+    assert listed == set(known) | {"completion"}
