@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     )
     from reliable_llm.events import Event, Listener
     from reliable_llm.plan import Plan, PlannedCandidate
-    from reliable_llm.policy import RecoveryPolicy, RetryPolicy, Timeouts
+    from reliable_llm.policy import BudgetPolicy, HedgePolicy, Limits, RecoveryPolicy, RetryPolicy, Timeouts
     from reliable_llm.provider import Provider
     from reliable_llm.status import Status
     from reliable_llm.stream import ChatStream
@@ -96,6 +96,7 @@ __all__ = [
     "Attempt",
     "AttemptTimeoutError",
     "AuthenticationError",
+    "BudgetPolicy",
     "Candidate",
     "Capabilities",
     "ChatReply",
@@ -118,11 +119,13 @@ __all__ = [
     "FinishReason",
     "Finished",
     "FunctionTool",
+    "HedgePolicy",
     "HostedTool",
     "Image",
     "InvalidOutputError",
     "InvalidRequestError",
     "Kind",
+    "Limits",
     "Listener",
     "MalformedResponseError",
     "Message",

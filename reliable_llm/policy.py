@@ -72,11 +72,11 @@ class RetryPolicy:
 class BudgetPolicy:
     """How much retries and failovers that do not answer may add to the traffic of the process.
 
-    Each call adds `share` of an attempt to the budget, which holds at most `burst`. With 0.1, a total outage costs at
-    most a tenth more requests than there are calls, once the burst is used up.
+    Each call adds `share` of an attempt to the budget, which holds at most `burst`. With the defaults a total outage
+    costs at most a tenth more requests than there are calls, from 500 calls on.
     """
 
-    share: float = 0.1
+    share: float = 0.08
     burst: float = 10.0
 
     def __post_init__(self) -> None:
