@@ -105,11 +105,13 @@ class HedgePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much each key of a provider may be used; None where that is not known.
+    """How much each key of a provider may be used.
 
-    Whatever is None is learned from the vendor's rate-limit headers, where it sends any: `Limits()` learns everything.
-    Tokens are input and output together. A call for which no key and no other candidate has room waits for its turn,
-    within its deadline; `queue` is how many may wait for one provider, and the next one is a `QueueFullError`.
+    `requests_per_minute`, `tokens_per_minute` and `max_concurrency` (requests under way at once) are those of one key,
+    None where they are not known. Whatever is None is learned from the vendor's rate-limit headers, where it sends any:
+    `Limits()` learns everything. Tokens are input and output together. A call for which no key and no other candidate
+    has room waits for its turn, within its deadline; `queue` is how many may wait for one provider, and the next one is
+    a `QueueFullError`.
     """
 
     requests_per_minute: float | None = None
