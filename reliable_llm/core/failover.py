@@ -462,11 +462,12 @@ class FailoverCall:
         self._ledger.events.append(events.RetryScheduled(visit.stop.provider, visit.stop.model, delay, error.kind))
 
     def _is_last_chance(self, visit: Visit, error: ReliableLLMError, now: float) -> bool:
-        """A probe gets one attempt; a timeout is not waited for twice while somebody else could answer."""
+        """A probe gets one attempt; silence (not a 504) is not waited for twice while somebody else could answer."""
         permit = visit.last_permit
         if permit is not None and permit.candidate is not None and permit.candidate.probe:
             return True
-        return error.kind is Kind.TIMEOUT and not self._retry.retry_timeouts and self._another_is_ready(now)
+        silent = error.kind is Kind.TIMEOUT and error.status is None
+        return silent and not self._retry.retry_timeouts and self._another_is_ready(now)
 
     def _leave(self, visit: Visit, error: ReliableLLMError, now: float) -> None:
         """Go on to the next candidate for good; the breaker trips where it is on for this kind."""

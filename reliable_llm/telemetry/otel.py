@@ -27,9 +27,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from reliable_llm import __version__, events
+from reliable_llm import events
 from reliable_llm.errors import ConfigurationError, Kind
 from reliable_llm.types import Usage
 
@@ -90,8 +91,8 @@ class OpenTelemetry:
     def __init__(
         self, *, tracer_provider: TracerProvider | None = None, meter_provider: MeterProvider | None = None
     ) -> None:
-        self._tracer = trace.get_tracer(NAME, __version__, tracer_provider)
-        meter = metrics.get_meter(NAME, __version__, meter_provider)
+        self._tracer = trace.get_tracer(NAME, version("reliable-llm"), tracer_provider)
+        meter = metrics.get_meter(NAME, version("reliable-llm"), meter_provider)
         self._meter = meter
         self._duration = meter.create_histogram(
             "gen_ai.client.operation.duration",
