@@ -321,8 +321,10 @@ class ChatStream:
         self._prepare_to_go_on(error)
         try:
             await self.until_output()
-        except DeadlineExceededError as late:
-            late.partial_text = self.text
+        except ReliableLLMError as failed:
+            failed.attempts = in_order(self._lost, failed.attempts)
+            if isinstance(failed, DeadlineExceededError):
+                failed.partial_text = self.text
             raise
 
     def _may_go_on(self, error: ReliableLLMError) -> bool:

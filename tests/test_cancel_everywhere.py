@@ -1,8 +1,8 @@
 """Cancelled at every await of a call in turn: nothing may leak, nobody may be blamed, and the cancellation passes.
 
 Each path (an answer, and every kind of failure on the way to one, plain and streamed) is first walked undisturbed to
-count the times at which the call waits. Then it is walked anew for each of them, and cancelled there: once, and twice in
-a row. Afterwards every response is closed, no task is left, no key is held by a probe, the one place in the provider's
+count the times at which the call waits. Then it is walked anew for each of them, and cancelled there, once and twice.
+Afterwards every response is closed, no task is left, no key is held by a probe, the one place in the provider's
 queue is free, and the next call is answered.
 """
 
