@@ -131,6 +131,10 @@ def test_a_hosted_tool_needs_its_vendor() -> None:
     assert "hosted_tool:openai" in needs(tools=(HostedTool(vendor="openai", spec={"type": "web_search"}),))
 
 
+def test_what_the_caller_sets_is_needed_too() -> None:
+    assert needs(temperature=0.5) == {"parameter:temperature"}
+
+
 def test_a_schema_needs_structured_output() -> None:
     assert "structured_output" in needs(output=OutputSchema(name="Person", schema={}))
 
