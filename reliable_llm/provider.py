@@ -40,6 +40,7 @@ class Provider:
     """One endpoint with its models and keys. Build it with `Provider.openai(...)` or `Provider.anthropic(...)`.
 
     `models` maps the chain's name of a model to this provider's own id for it. `vendor` decides how failures are read.
+    A gateway behind `base_url` that retries or falls back by itself should be told not to: one owner of retries.
     `capabilities` holds what is known by model. `max_concurrency` bounds the requests under way at once; a call that
     has to wait for its turn waits within its own deadline, and outside the attempt's timeout. `limits` says how much
     each key may be used; with it, calls are paced.

@@ -6,8 +6,9 @@ import pytest
 
 from reliable_llm import events
 from reliable_llm.chat import FailoverChat
-from reliable_llm.errors import QuotaExhaustedError, ServerError
+from reliable_llm.errors import Kind, QuotaExhaustedError, ServerError
 from reliable_llm.policy import RetryPolicy
+from reliable_llm.provider import Provider
 from reliable_llm.types import AdapterReply, Usage
 from tests.checklist.pairs import Pair
 from tests.support import (
@@ -38,6 +39,25 @@ async def test_d1_anthropics_client_retries_nothing_either() -> None:
     with pytest.raises(Exception, match="overloaded") as raised:
         await chat("hi")
     assert len(vendor.arrivals) == len(raised.value.attempts) == 3  # type: ignore[attr-defined]
+
+
+def test_d3_it_is_written_down_that_retries_have_one_owner_gateways_included() -> None:
+    assert "gateway behind `base_url` that retries or falls back by itself" in " ".join(
+        (Provider.__doc__ or "").split()
+    )
+
+
+async def test_d6_a_last_resort_answers_after_a_total_failure_and_the_outage_is_reported_all_the_same() -> None:
+    heard, vendor = Listening(), Vendor(openai_error(401))
+    chat = FailoverChat(
+        [vendor.openai()],
+        last_resort=lambda request, error: "the stub strategy",
+        listeners=[heard],
+        clock=ManualClock(),
+    )
+    reply = await chat("hi")
+    assert (reply.text, reply.degraded, len(reply.attempts)) == ("the stub strategy", True, 1)
+    assert [event.primary_kind for event in heard.of(events.CallFailed)] == [Kind.AUTHENTICATION]
 
 
 def test_d4_a_chain_with_one_vendor_only_is_warned_about() -> None:
