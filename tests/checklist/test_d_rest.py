@@ -56,7 +56,7 @@ async def test_d6_a_last_resort_answers_after_a_total_failure_and_the_outage_is_
         clock=ManualClock(),
     )
     reply = await chat("hi")
-    assert (reply.text, reply.degraded, len(reply.attempts)) == ("the stub strategy", True, 1)
+    assert (reply.text, reply.degraded, len(reply.attempts)) == (stub, True, 1)
     assert [event.primary_kind for event in heard.of(events.CallFailed)] == [Kind.AUTHENTICATION]
 
 
