@@ -48,13 +48,9 @@ def test_d3_it_is_written_down_that_retries_have_one_owner_gateways_included() -
 
 
 async def test_d6_a_last_resort_answers_after_a_total_failure_and_the_outage_is_reported_all_the_same() -> None:
-    heard, vendor = Listening(), Vendor(openai_error(401))
-    chat = FailoverChat(
-        [vendor.openai()],
-        last_resort=lambda request, error: "the stub strategy",
-        listeners=[heard],
-        clock=ManualClock(),
-    )
+    heard, vendor, stub = Listening(), Vendor(openai_error(401)), "the stub strategy"
+    providers = [vendor.openai()]
+    chat = FailoverChat(providers, last_resort=lambda request, error: stub, listeners=[heard], clock=ManualClock())
     reply = await chat("hi")
     assert (reply.text, reply.degraded, len(reply.attempts)) == (stub, True, 1)
     assert [event.primary_kind for event in heard.of(events.CallFailed)] == [Kind.AUTHENTICATION]
