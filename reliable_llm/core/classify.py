@@ -55,6 +55,7 @@ PHRASES: Final = Table(
         *health.LOAD,
         *health.BROKEN_STREAM,
         *chinese.TABLE,
+        *vendors_china.WEAK,
         *WEAK,
     )
 )

@@ -69,7 +69,8 @@ def _status(failure: Failure, details: Details) -> int:
 
 
 def _traits(failure: Failure, details: Details, texts: tuple[str, ...], wait: float | None) -> Iterator[str]:
-    yield from _finish_reasons(details)
+    if failure.status is None or failure.status < 300:
+        yield from _finish_reasons(details)
     if details.html:
         yield "trait:html"
     if not details.texts and not details.codes and not details.html:

@@ -34,7 +34,7 @@ _PIECE = re.compile(r"(\d{1,12}(?:\.\d{1,12})?)\s?(ms|mil|min|m|s|h|d)[a-z]*", r
 _UNITS: Final[Mapping[str, float]] = {"ms": 0.001, "mil": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 
 _LEAD = (
-    r"(?:try(?:ing)? again|retry(?:ing)?(?: (?:your|the) request)?|please wait|wait(?: for)?|available again|"
+    r"(?:try(?:ing)? again|retry(?:ing)?(?: (?:your|the) request)?|please wait|wait(?: for)?|available(?: again)?|"
     r"resets?|"
     r"quota (?:will )?reset|cool(?:ing)?[ -]?down)"
 )
@@ -61,9 +61,11 @@ _FIELDS_SECONDS: Final = (
     "retryAfter",
     "retry-after",
     "wait_seconds",
+    "estimated_time",  # Hugging Face: until a model is loaded
 )
 _FIELDS_MILLISECONDS: Final = ("retry_after_ms", "retryAfterMs")
 _FIELDS_EPOCH: Final = ("resets_at", "reset_at", "resetsAt", "reset_time")
+_FIELDS: Final = frozenset((*_FIELDS_SECONDS, *_FIELDS_MILLISECONDS, *_FIELDS_EPOCH))
 _CHINA: Final = timezone(timedelta(hours=8))
 
 
@@ -167,6 +169,8 @@ def _field_waits(level: Mapping[str, object], now: float) -> Iterator[float]:
         yield from _some(_duration(text(delay)) or seconds(mapping(delay).get("seconds")))
     metadata = mapping(level.get("metadata"))
     for place in (level, metadata, mapping(level.get("details"))):
+        if _FIELDS.isdisjoint(place):
+            continue
         for name in filter(place.__contains__, _FIELDS_MILLISECONDS):
             yield from (wait / 1000 for wait in _some(seconds(place[name])))
         for name in filter(place.__contains__, _FIELDS_SECONDS):

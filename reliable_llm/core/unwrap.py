@@ -40,6 +40,7 @@ _TEXTS: Final = (
     "error_msg",
     "errorMessage",
 )
+_CODES: Final = ("error_code", "code", "status_code", "status", "type", "http_code", "reason", "limit_source")
 _EMPTY: Final[Mapping[str, object]] = {}
 
 
@@ -178,21 +179,23 @@ def _python_repr(message: str, start: int) -> object:
 def _codes(envelopes: tuple[Mapping[str, object], ...]) -> Iterator[str]:
     """Yield the codes: those of the innermost object first, and in each from the most to the least specific."""
     for level in reversed(envelopes):
-        yield from _lower(mapping(level.get("details")).get("error_code"))
-        yield from _reasons(level.get("details"))
-        yield from _reasons(level.get("errors"))
         metadata = mapping(level.get("metadata"))
-        yield from _lower(metadata.get("error_type"))
-        yield from _lower(mapping(level.get("innererror")).get("code"))
-        for key in ("error_code", "code", "status_code", "status", "type", "http_code", "reason", "limit_source"):
-            if key in level:
-                yield from _lower(level[key])
-        yield from _lower(metadata.get("limit_source"))
+        stated = (
+            mapping(level.get("details")).get("error_code"),
+            *_reasons(level.get("details")),
+            *_reasons(level.get("errors")),
+            metadata.get("error_type"),
+            mapping(level.get("innererror")).get("code"),
+            *(level[key] for key in _CODES if key in level),
+            metadata.get("limit_source"),
+        )
+        for value in stated:
+            if value is not None:
+                yield from _lower(value)
 
 
-def _reasons(details: object) -> Iterator[str]:
-    for item in details[:16] if isinstance(details, list) else ():
-        yield from _lower(mapping(item).get("reason"))
+def _reasons(details: object) -> list[object]:
+    return [mapping(item).get("reason") for item in details[:16]] if isinstance(details, list) else []
 
 
 def _lower(value: object) -> Iterator[str]:

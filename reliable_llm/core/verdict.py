@@ -27,8 +27,8 @@ def judge(rule: Rule, facts: Facts, *, status: int | None, confidence: str) -> V
     usual = default_verdict(rule.kind)
     wait = _wait(rule, facts)
     soon = wait is None or wait <= SOON
-    return replace(
-        usual,
+    return Verdict(
+        kind=rule.kind,
         scope=rule.scope or usual.scope,
         rotate_key=usual.rotate_key if rule.rotate_key is None else rule.rotate_key,
         retry_same=(usual.retry_same if rule.retry_same is None else rule.retry_same) and soon,

@@ -117,6 +117,11 @@ def test_no_value_raises_or_gives_more_than_a_year_or_less_than_nothing(value: o
         ("resets at 2026-01-01T12:01:00Z (2056)", 60),
         ("resets at 2026-01-01T14:00:30+02:00", 30),
         ("You will regain access on 2026-01-02 at 00:00 UTC.", 43_200),
+        ("请在30秒后重试", 30),
+        ("请 2 分钟后再试", 120),
+        ("요청 한도를 초과했습니다. 30초 후에 다시 시도하세요.", 30),
+        ("1時間後に再試行してください", 3600),
+        ("Request was throttled. Expected available in 9 seconds.", 9),
     ],
 )
 def test_a_sentence_states_the_wait(text: str, wait: float) -> None:

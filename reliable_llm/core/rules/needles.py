@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -12,31 +12,39 @@ _PIECE: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?(?:[:=!]|<[=!])|
 _SHORTEST: Final = 2
 
 
-class Guarded:
-    """A pattern without regard to case, each of its alternatives searched only in texts that hold its needles.
+class Alternative:
+    """One alternative of a pattern, searched without regard to case and only in texts that hold its needles."""
 
-    `needles`: words of which every text that matches holds one, case-folded; empty where there is no telling.
-    """
+    __slots__ = ("_expression", "_parts", "needles")
 
     def __init__(self, pattern: str) -> None:
-        self.pattern = pattern
-        self._branches = [(needles(branch), re.compile(branch, re.IGNORECASE)) for branch in _split(pattern)]
-        found = [max(parts, key=_telling, default=()) for parts, _ in self._branches]
-        self.needles = () if () in found else _fewest([word for words in found for word in words])
+        self._expression = re.compile(pattern, re.IGNORECASE)
+        self._parts = needles(pattern)
+        self.needles = max(self._parts, key=_telling, default=())
+
+    def search(self, text: str, folded: str) -> re.Match[str] | None:
+        """Return the first match in *text*, which is *folded* without its case."""
+        return self._expression.search(text) if _holds(folded, self._parts) else None
+
+    def all(self, text: str, folded: str) -> Iterable[re.Match[str]]:
+        return self._expression.finditer(text) if _holds(folded, self._parts) else ()
+
+
+class Guarded:
+    """A pattern as its alternatives, each of which is searched only where it can be found."""
+
+    def __init__(self, pattern: str) -> None:
+        self.alternatives = tuple(map(Alternative, _split(pattern)))
 
     def search(self, text: str) -> re.Match[str] | None:
         """Return a match, not always the leftmost one."""
         folded = text.casefold()
-        for parts, branch in self._branches:
-            found = branch.search(text) if _holds(folded, parts) else None
-            if found is not None:
-                return found
-        return None
+        return next(filter(None, (one.search(text, folded) for one in self.alternatives)), None)
 
     def all(self, text: str) -> list[re.Match[str]]:
         """Return the matches of each alternative in turn."""
         folded = text.casefold()
-        return [found for parts, branch in self._branches if _holds(folded, parts) for found in branch.finditer(text)]
+        return [found for one in self.alternatives for found in one.all(text, folded)]
 
 
 def _holds(folded: str, parts: list[tuple[str, ...]]) -> bool:

@@ -26,6 +26,14 @@ MONEY: Final = (
     ),
     Rule(
         kind=Kind.RATE_LIMITED,
+        name="phrase.grows_too_fast",
+        statuses=(429,),
+        pattern=r"\bmaximum usage increase rate\b|\bacceleration limit\b",
+        rotate_key=False,
+        reason="Anthropic: usage of the organization grows too fast; its other keys share the limit",
+    ),
+    Rule(
+        kind=Kind.RATE_LIMITED,
         name="phrase.per_minute",
         statuses=(429,),
         pattern=r"\bper[- ]?(?:minute|second|min|sec)\b|\breset hourly\b|/ ?min(?:ute)?\b",
@@ -78,6 +86,7 @@ MONEY: Final = (
         r"\b(?:reached|hit|exceeded|exhausted|used up)\b.{0,30}\b(?:monthly|weekly|daily|5[- ]?hour|"
         r"session)\b.{0,20}"
         r"\b(?:limit|cap|quota|usage|allowance)\b|"
+        r"\bhit your (?:\w+ ){0,2}limit\b.{0,10}\bresets\b|"
         r"\bexceeded your (?:\w+ ){0,3}(?:usage|allowance)\b|\bkey limit exceeded|\bbudget (?:has been |"
         r"was )?(?:exceeded|exhausted|spent)|"
         r"\bexceeded (?:\w+ )?budget\b|"
@@ -94,7 +103,8 @@ MONEY: Final = (
         r"\b(?:billing|balance|pay|recharge|arrears|invoice)|\boverdue (?:balance|payment|invoice|bill)|"
         r"\bin arrears\b|\barrearage\b|"
         r"\baccount is in good standing|\bsuspended\b.{0,80}\b(?:spending limit|invoices?|payment|balance|billing)|"
-        r"\bpayment (?:is )?required\b|\bpayment method\b.{0,30}\b(?:required|declined|failed|missing)|"
+        r"\bpayment (?:is )?required\b|\b(?:no|missing|without a?) ?(?:valid )?payment method\b|"
+        r"\bpayment method\b.{0,30}\b(?:required|declined|failed|missing)|"
         r"\bplease (?:recharge|top up|add (?:more )?(?:credits?|funds))|\b(?:purchase|buy|add) (?:more )?credits\b|"
         r"\bno available package|\bpackage (?:is )?not active|\bpurchase (?:a )?package|\bno resource package|"
         r"\bsubscription (?:has |is )?(?:expired|inactive|cancell?ed|not active|ended)|"
@@ -130,7 +140,7 @@ RIGHTS: Final = (
         r"allowed|permitted)|"
         r"\bnot (?:available|supported|allowed) in your (?:country|region|territory|location)|"
         r"\bunsupported (?:countr|region|territor|location)|"
-        r"^request not allowed|^sorry, you have been blocked|^error code: 10(?:0[5-9]|1[0-3]|20)\b|"
+        r"^request not allowed\b(?!.*\bip\b)|^sorry, you have been blocked|^error code: 10(?:0[5-9]|1[0-3]|20)\b|"
         r"\bblocked by (?:cloudflare|our firewall|the firewall|waf)|^access denied \| |\bcheck your network settings",
         scope=Scope.PROVIDER,
         rotate_key=False,
@@ -214,7 +224,7 @@ KEYS: Final = (
         name="phrase.key",
         statuses=_KEY_AT,
         pattern=r"\b(?:incorrect|invalid|wrong|bad|missing|malformed|expired|revoked|disabled|unknown|"
-        r"no) (?:x-)?(?:api|access|secret|auth)[ _-]?(?:key|token)|"
+        r"no) (?:x-)?(?:api|access|secret|auth|authentication)[ _-]?(?:key|token)|"
         r"\b(?:api|access|auth|oauth|bearer)[ _-]?(?:key|token)\b.{0,40}\b(?:is |was |has been |"
         r"are )?(?:not valid|invalid|incorrect|expired|not found|missing|revoked|"
         r"not set|disabled|deactivated|deleted|required|not provided|does not exist|"

@@ -48,10 +48,12 @@ TOO_LARGE: Final = (
 BUSY: Final = (
     r"\b(?:currently |temporarily |is |are |been |server |engine |model |service |system |upstream |we're |)"
     r"overloaded\b|"
-    r"\bhigh (?:demand|load|traffic|volume)\b|\b(?:at|over|out of|insufficient|no|exceeded|limited) capacity\b|"
+    r"\bhigh (?:demand|load|traffic|volume)\b|"
+    r"\b(?:at|over|out of|insufficient|no|exceeded|limited) (?:maximum |max |full )?capacity\b|"
     r"\bcapacity (?:is |has been |was |temporarily )*(?:exceeded|exhausted|full|reached|constraints?|"
     r"limits?|unavailable)|"
-    r"\b(?:server|service|engine|model|system|api)s? (?:is |are )?(?:currently |temporarily |too |very |"
+    r"\b(?:server|service|engine|model|system|api|worker|node|gpu|upstream|channel|backend|instance)s? "
+    r"(?:is |are )?(?:currently |temporarily |too |very |"
     r"so )*busy\b|\btoo busy\b|"
     r"\bqueue (?:is )?(?:full|exceeded)|\bserver_busy\b|\bno (?:available|free|idle) (?:workers?|"
     r"instances?|gpus?|slots?|servers?)|"
@@ -160,9 +162,9 @@ BROKEN_STREAM: Final = (
     Rule(
         kind=Kind.STREAM_INTERRUPTED,
         name="phrase.broke_while_writing",
-        statuses=(NO_STATUS,),
+        statuses=(NO_STATUS, 500, 502, 503),
         codes=("trait:frame",),
-        pattern=r"\bdisconnect(?:ed|ion)?\b|\bmid[- ](?:generation|stream|response)|\bcrashed\b|"
+        pattern=r"\bdisconnect(?:ed|ion)?\b|\bmid[- ](?:generation|stream|response)|\bcrashed\b|\bdied\b|"
         r"\bterminated\b|\binterrupted\b|"
         r"\bwhile (?:running|generating|streaming|reading)\b|\bduring (?:processing|generation|"
         r"streaming|sampling)\b|\bconnection (?:was |has been )?"

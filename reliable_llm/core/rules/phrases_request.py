@@ -97,6 +97,9 @@ LENGTH: Final = (
         r" has been| size)* too (?:long|many tokens)\b|"
         r"\bprompt exceeds max(?:imum)? length|\b(?:input|prompt|total|request(?:ed)?) (?:token|"
         r"length)s?\b.{0,60}\b(?:exceed(?:s|ed)?|longer than|greater than|over)\b|"
+        r"\b(?:prompt|input|request|messages?)\b.{0,20}\b(?:too many tokens\b|exceeds? the (?:length|size) limit)|"
+        rf"\b(?:prompt|input|request|messages?) (?:has|have|contains?) {_N} (?:input )?tokens\b.{{0,40}}"
+        r"\b(?:max|maximum|limit)\b|"
         r"\btoken count\b.{0,40}\bonly supports up to\b|"
         r"\btokens? in (?:the )?request more than\b|\btoken (?:limit|count)\b.{0,40}\bexceed(?:s|ed)?|"
         r"\bexceed(?:s|ed)?\b.{0,60}"
@@ -126,7 +129,8 @@ POLICY: Final = (
         r"\b(?:inappropriate|sensitive|harmful|prohibited|unsafe|illegal) (?:\w+ )?(?:content|information|"
         r"messages?|material|words?)|\bdata inspection|"
         r"\b(?:safety|moderation) (?:system|filter|reasons|check)|\bresponsible ai\b|\bprohibited_content\b|"
-        r"\bnew_sensitive\b|\bcontent exists risk|\brequest was rejected as a result of (?:the|our) safety|"
+        r"\bnew_sensitive\b|\bcontent exists risk|\bconsidered high[- ]risk\b|"
+        r"\brequest was rejected as a result of (?:the|our) safety|"
         r"\bcontent (?:was |has been |is )?(?:blocked|filtered|rejected|refused)|\boutput blocked\b",
         reason="the vendor's policy refused the content",
     ),

@@ -56,10 +56,14 @@ class Rule:
 
     def fits(self, *, vendors: Sequence[str], status: int, codes: Sequence[str], texts: Sequence[str]) -> bool:
         """Tell whether a failure meets the conditions; *codes* are lower-case, *status* may be `NO_STATUS`."""
+        if not self.applies(vendors=vendors, status=status, codes=codes):
+            return False
+        return not self.pattern or any(self.expression.search(text) for text in texts)
+
+    def applies(self, *, vendors: Sequence[str], status: int, codes: Sequence[str]) -> bool:
+        """Tell whether a failure meets the conditions but for the pattern."""
         if self.statuses and status not in self.statuses:
             return False
         if self.vendors and not any(vendor in self.vendors for vendor in vendors):
             return False
-        if self.lowered and self.lowered.isdisjoint(codes):
-            return False
-        return not self.pattern or any(self.expression.search(text) for text in texts)
+        return not self.lowered or not self.lowered.isdisjoint(codes)

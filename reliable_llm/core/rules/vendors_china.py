@@ -44,8 +44,6 @@ ZHIPU: Final = (
          reason="1300, 1301: unsafe or sensitive content"),
     Rule(kind=Kind.CONTEXT_WINDOW, name="zhipu.context", vendors=_ZHIPU, codes=("1261",),
          reason="1261: prompt too long"),
-    Rule(kind=Kind.INVALID_REQUEST, name="zhipu.parameters", vendors=_ZHIPU,
-         codes=words("1210 1213 1214 1215 1231"), reason="1210-1215: wrong parameters; 1231: repeated request id"),
 )  # fmt: skip
 
 MINIMAX: Final = (
@@ -62,8 +60,6 @@ MINIMAX: Final = (
          reason="1026 sensitive input, 1027 sensitive output, 1042 invisible characters"),
     Rule(kind=Kind.CONTEXT_WINDOW, name="minimax.context", vendors=_MINIMAX, codes=words("2013 1000 1004"),
          pattern=r"context (?:window|length)|token(?:s| count)? (?:exceed|over)", reason="2013 with a text on length"),
-    Rule(kind=Kind.INVALID_REQUEST, name="minimax.parameters", vendors=_MINIMAX, codes=words("2013 20132"),
-         reason="2013: invalid parameters"),
     Rule(kind=Kind.PERMISSION, name="minimax.access", vendors=_MINIMAX, codes=("2042",), reason="2042: no access"),
 )  # fmt: skip
 
@@ -160,8 +156,6 @@ SILICONFLOW: Final = (
          codes=words("50604 50609 60603"), reason="506xx: requests or tokens per minute"),
     Rule(kind=Kind.CONTEXT_WINDOW, name="siliconflow.context", vendors=_SILICON, codes=("20015",),
          pattern=r"\bprompt_tokens\b|\bmax_seq_len\b", reason="20015 with a text on length"),
-    Rule(kind=Kind.INVALID_REQUEST, name="siliconflow.parameters", vendors=_SILICON, codes=words("20015 20041"),
-         reason="20015: a parameter is wrong"),
 )  # fmt: skip
 
 MOONSHOT: Final = (
@@ -169,6 +163,16 @@ MOONSHOT: Final = (
          codes=("exceeded_current_quota_error",), reason="balance or plan"),
     Rule(kind=Kind.QUOTA_EXHAUSTED, name="moonshot.usage", vendors=("moonshot",), codes=("access_terminated_error",),
          pattern=r"\busage limit|\bquota\b|\bbilling cycle", reason="Kimi Code: the same type for a used-up plan"),
+)  # fmt: skip
+
+# Asked after the phrases: these numbers stand for any fault of the request, too long a prompt among them.
+WEAK: Final = (
+    Rule(kind=Kind.INVALID_REQUEST, name="zhipu.parameters", vendors=_ZHIPU,
+         codes=words("1210 1213 1214 1215 1231"), reason="1210-1215: wrong parameters; 1231: repeated request id"),
+    Rule(kind=Kind.INVALID_REQUEST, name="minimax.parameters", vendors=_MINIMAX, codes=words("2013 20132"),
+         reason="2013: invalid parameters"),
+    Rule(kind=Kind.INVALID_REQUEST, name="siliconflow.parameters", vendors=_SILICON, codes=words("20015 20041"),
+         reason="20015: a parameter is wrong"),
 )  # fmt: skip
 
 TABLE: Final = (*ZHIPU, *MINIMAX, *ALIBABA, *VOLCENGINE, *SILICONFLOW, *MOONSHOT)
