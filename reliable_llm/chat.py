@@ -382,7 +382,7 @@ class FailoverChat:
         if len(keyless) == len(self._providers):
             raise ConfigurationError(
                 f"no API key for any provider ({', '.join(keyless)}): "
-                "pass keys=[...], or set the vendor's environment variable"
+                f"pass keys=[...], or set {_variables(self._providers.values())}"
             )
         found: list[Event] = [events.ConfigWarning(name, "no key") for name in keyless]
         vendors = {provider.vendor for provider in self._providers.values()}
@@ -487,6 +487,15 @@ def _by_name(providers: Sequence[Provider]) -> dict[str, Provider]:
     if len(named) < len(providers):
         raise ConfigurationError("two providers have the same name: give each its own, Provider.openai(name=...)")
     return named
+
+
+def _variables(providers: Iterable[Provider]) -> str:
+    """Return the environment variables that would hold the keys of *providers*."""
+    from reliable_llm.vendors import VENDORS
+
+    presets = (VENDORS.get(provider.vendor) for provider in providers)
+    names = dict.fromkeys(preset.key_variable for preset in presets if preset is not None and preset.key_variable)
+    return " or ".join(names) or "the vendor's environment variable"
 
 
 def _kinds(names: Iterable[Kind | str]) -> frozenset[Kind]:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 from reliable_llm.credentials import Credential, credentials
 from reliable_llm.errors import ConfigurationError
 from reliable_llm.policy import Limits, Timeouts, check_number
+from reliable_llm.tomlfile import nearest
 from reliable_llm.types import Capabilities
 
 if TYPE_CHECKING:
@@ -253,8 +254,10 @@ def _vendor(protocol: Protocol, provider: str, name: str | None, url: str | None
     if chosen == "unknown":
         return VendorPreset(name=chosen, key_variable=VENDORS[protocol].key_variable)
     if chosen not in VENDORS:
-        known = ", ".join(sorted(VENDORS))
-        raise ConfigurationError(f"vendor of provider {provider!r} must be 'unknown' or one of {known}, got {chosen!r}")
+        raise ConfigurationError(
+            f"provider {provider!r}: unknown vendor {chosen!r} (any other host is vendor='unknown')"
+            f"{nearest(chosen, list(VENDORS))}"
+        )
     return VENDORS[chosen]
 
 
@@ -298,7 +301,9 @@ def _url(provider: str, base_url: str | None) -> str | None:
     except ValueError:
         valid = False
     if not valid:
-        raise ConfigurationError(f"base_url of provider {provider!r} must be a full http or https address")
+        raise ConfigurationError(
+            f"base_url of provider {provider!r} must be a full http or https address, such as https://host/v1"
+        )
     return base_url
 
 

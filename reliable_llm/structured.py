@@ -106,7 +106,7 @@ def read(answer: AdapterReply, output: OutputSchema) -> object:
     if answer.finish_reason is FinishReason.LENGTH:
         error = OutputTruncatedError("the structured answer was cut by the output limit: raise max_tokens")
     else:
-        error = InvalidOutputError(f"the answer does not fit the schema ({len(wrong)} problems, see .problems)")
+        error = InvalidOutputError(f"the answer does not fit the schema (problems: {len(wrong)}, see .problems)")
         error.problems = tuple(wrong)
     error.text = text
     error.usage = answer.usage

@@ -250,7 +250,7 @@ class OpenAIStream:
 
     def _interrupted(self, cause: ReliableLLMError) -> StreamInterruptedError:
         text, calls = self._assembly.text(), self._assembly.unfinished_calls()
-        error = StreamInterruptedError(f"the stream broke after {len(text)} characters ({cause.kind})")
+        error = StreamInterruptedError(f"the stream broke at character {len(text)} ({cause.kind})")
         error.partial_text = text
         # Errors pickle, and the shared empty mapping does not.
         error.partial_tool_calls = tuple(replace(call, extra=dict(call.extra)) for call in calls)

@@ -27,16 +27,18 @@ _PLAIN: Final = {
     Kind.AUTHENTICATION: "refused the API key: check that it is right and active",
     Kind.PERMISSION: "does not allow this to the key: check its model access, region and role",
     Kind.MODEL_NOT_FOUND: "does not serve this model: check the model's name",
-    Kind.CONTEXT_WINDOW: "the prompt is longer than the model's window, and no candidate is known to have a larger one",
-    Kind.REQUEST_TOO_LARGE: "the request is larger than the vendor takes",
-    Kind.CONTENT_POLICY: "refused the content by policy",
+    Kind.CONTEXT_WINDOW: "has too small a window for this prompt, and no candidate is known to have a larger one: "
+    "shorten it, or add a model with a larger window",
+    Kind.REQUEST_TOO_LARGE: "takes no request of this size: make it smaller",
+    Kind.CONTENT_POLICY: "refused the content by policy: change it, or let other candidates try with failover_on",
     Kind.UNSUPPORTED: "cannot serve what the request needs",
-    Kind.INVALID_REQUEST: "found the request invalid",
+    Kind.INVALID_REQUEST: "found the request invalid: what the vendor says is in __cause__",
     Kind.STREAM_INTERRUPTED: "broke off in the middle of the answer",
     Kind.INVALID_OUTPUT: "answered in a form that does not fit the schema",
     Kind.OUTPUT_TRUNCATED: "was cut by the output limit: raise max_tokens",
-    Kind.DEADLINE: "the deadline has passed",
-    Kind.QUEUE_FULL: "too many calls are waiting for capacity",
+    Kind.CONFIGURATION: "cannot be used as it is set up",
+    Kind.DEADLINE: "had not answered when the deadline passed",
+    Kind.QUEUE_FULL: "has too many calls waiting for their turn: add keys, or raise Limits(queue=...)",
 }
 
 
@@ -67,7 +69,8 @@ def _first_line(error: ReliableLLMError) -> str:
         return said or headline(error.kind, "", error.status, error.code).strip()
     line = headline(error.kind, f"{error.provider}/{error.model}", error.status, error.code)
     is_news = said and not said.startswith(str(error.kind).replace("_", " "))
-    return f"{line}: {said}" if is_news else line
+    more = said if is_news else error.verdict.feature
+    return f"{line}: {more}" if more else line
 
 
 def _bounded(text: str) -> str:

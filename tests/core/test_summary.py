@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from reliable_llm.core.recovery import Fault
 from reliable_llm.core.summary import MAX_BYTES, describe, from_fault, headline
-from reliable_llm.errors import Kind, QuotaExhaustedError, ReliableLLMError
+from reliable_llm.errors import ERROR_CLASSES, Kind, QuotaExhaustedError, ReliableLLMError, default_verdict
 from reliable_llm.types import Attempt
 from tests.core.trips import World, fail
 
@@ -71,7 +73,7 @@ def test_what_was_not_tried_is_told() -> None:
 
 
 def test_an_error_from_nowhere_has_no_place() -> None:
-    assert describe(fail(Kind.DEADLINE), [], []) == "the deadline has passed"
+    assert describe(fail(Kind.DEADLINE), [], []) == "had not answered when the deadline passed"
 
 
 def test_what_the_error_says_itself_is_told_where_it_is_more_than_its_kind() -> None:
@@ -106,3 +108,10 @@ def test_a_remembered_failure_is_an_error_of_its_kind() -> None:
     error = from_fault(stop, Fault(kind=Kind.QUOTA_EXHAUSTED, at=0, status=429, code="insufficient_quota"))
     assert isinstance(error, QuotaExhaustedError)
     assert (error.provider, error.model, error.status, error.code) == ("openai", "m1", 429, "insufficient_quota")
+
+
+def test_a_missing_feature_is_named() -> None:
+    verdict = replace(default_verdict(Kind.UNSUPPORTED), feature="image_input")
+    error = ERROR_CLASSES[Kind.UNSUPPORTED](verdict=verdict, provider="openai", model="m")
+
+    assert describe(error, [], []) == "openai/m cannot serve what the request needs: image_input"
