@@ -15,7 +15,7 @@ async def main(chat: FailoverChat) -> None:
     try:
         reply = await chat("Name three rivers.", system="Be brief.", deadline=30)
     except ReliableLLMError as failure:
-        print(f"nobody answered: {failure}; worth asking again in {failure.retry_after} s")
+        print(f"nobody answered: {failure}")
         return
     print(f"{reply.served_by}: {reply.text}")
     print(f"  {reply.usage}")
