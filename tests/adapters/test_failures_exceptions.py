@@ -55,7 +55,7 @@ def test_every_class_that_anthropic_exports_is_named_or_stands_for_a_known_code(
 def test_every_error_code_that_anthropic_has_a_class_for_is_known() -> None:
     meet_one_error()
     codes = {code for cls in below(anthropic.APIStatusError) if (code := error_code(cls)) is not None}
-    assert len(codes) > 100
+    assert len(codes) > 80  # 92 in anthropic 2.10, 133 in 2.14
     assert codes - KNOWN_CODES == set()
 
 
