@@ -255,7 +255,11 @@ class FailoverCall:
         forced = self._force(now, chance)
         if forced is not None:
             return forced
-        allowed = {index: visit for index, visit in self._visits.items() if self._may_wait_for(visit, now)}
+        again = self._back_by_now(now)
+        if again is not None:
+            self._index = again
+            return self.next(now, chance)
+        allowed = {index: visit for index, visit in self._visits.items() if self._may_wait_for(visit)}
         back = {index: at for index, visit in allowed.items() if (at := visit.back_at(now)) is not None}
         if back and self._rounds < max(1, self._retry.max_retries):
             first = min(back, key=lambda index: back[index])
@@ -518,19 +522,23 @@ class FailoverCall:
                 return True
         return False
 
-    def _may_wait_for(self, visit: Visit, now: float) -> bool:
+    def _may_wait_for(self, visit: Visit) -> bool:
         """Tell whether the candidate may be waited for: as often as it may be retried, but once in any case.
 
         An open breaker is not waited for: it says when to try a candidate again, not that the candidate is well then.
-        Who wants no waiting may still come back to a candidate that was passed by, and is ready by now.
         """
-        wanted = self._retry.wait_for_cooldown or (visit.last_error is None and self._is_back(visit, now))
-        return wanted and not visit.is_behind_breaker and visit.waits < max(1, self._retry.max_retries)
+        wanted = self._retry.wait_for_cooldown and not visit.is_behind_breaker
+        return wanted and visit.waits < max(1, self._retry.max_retries)
 
-    @staticmethod
-    def _is_back(visit: Visit, now: float) -> bool:
-        back = visit.back_at(now)
-        return back is not None and back <= now
+    def _back_by_now(self, now: float) -> int | None:
+        """Return the place of a candidate that was passed by, and that has come back while the call was elsewhere."""
+        for index, visit in self._visits.items():
+            passed_by = visit.last_error is None and not visit.looked_again and not visit.is_behind_breaker
+            back = visit.back_at(now) if passed_by else None
+            if back is not None and back <= now:
+                visit.looked_again = True
+                return index
+        return None
 
     def _a_probe_is_out(self, now: float) -> bool:
         untried = (visit for visit in self._visits.values() if not visit.left and visit.last_error is None)

@@ -21,9 +21,9 @@ class Visit:
 
     `attempts` counts those that failed in a way a retry can mend; `waits` the sleeps. `tried` keys are not fresh any
     more, `dead` ones are not used again in this call, `resting` ones not before their time. Nothing starts before
-    `wake`, no tried key before `again`, no key at all before `shut_until`. `left` is final; `refusal` is why, where the
-    request cannot be put in the candidate's terms. `cuts` and `repairs` count how often the history was cut, and a bad
-    answer sent back.
+    `wake`, no tried key before `again`, no key at all before `shut_until`. `left` is final; `looked_again`
+    tells that it was passed by and then asked after once more; `refusal` is why, where the request cannot be put in the
+    candidate's terms. `cuts` and `repairs` count how often the history was cut, and a bad answer sent back.
     """
 
     __slots__ = (
@@ -37,6 +37,7 @@ class Visit:
         "last_error",
         "last_permit",
         "left",
+        "looked_again",
         "refusal",
         "repairs",
         "resting",
@@ -62,6 +63,7 @@ class Visit:
         self.wake = 0.0
         self.again = 0.0
         self.left = False
+        self.looked_again = False
         self.without = NO_FEATURES
         self.cuts = 0
         self.repairs = 0
@@ -80,7 +82,8 @@ class Visit:
         """Return a permit for a fresh key (from place *prefer* on), else for a tried one that may go again."""
         stop = self.stop
         gate = stop.health.candidate(stop.model)
-        if self.shut_until > now or (gate is not None and not gate.admits(now) and not self.forced):
+        forced = self.forced and self.is_behind_breaker
+        if self.shut_until > now or (gate is not None and not gate.admits(now) and not forced):
             return None
         ring = stop.health.ring
         held = NO_PLACES if stop.health.pace is None else self._held_back(stop.health.pace, now)
@@ -93,7 +96,7 @@ class Visit:
                 key = ring.pick(now, stop.model, skip=unready, prefer=prefer)
         if key is None:
             return None
-        return Permit(key, None if gate is None else gate.force_enter() if self.forced else gate.enter(now))
+        return Permit(key, None if gate is None else gate.force_enter() if forced else gate.enter(now))
 
     @property
     def is_behind_breaker(self) -> bool:
