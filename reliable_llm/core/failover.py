@@ -359,6 +359,7 @@ class FailoverCall:
     def withdrawn(self, action: StartAttempt, error: ReliableLLMError | None = None) -> None:
         """Take back an attempt that was never sent; with *error*, the call ends with it."""
         _unsent(action)
+        self._visit(self._index).looked_again = False
         self._final = error
 
     def crowded_out(self, action: StartAttempt) -> None:
