@@ -122,6 +122,10 @@ def _add_chat(parser: argparse.ArgumentParser) -> None:
 
 def _add_status(parser: argparse.ArgumentParser) -> None:
     _add_source(parser)
+    socket = parser.add_argument("--socket", metavar="PATH", help="ask a running application (serve_status) instead")
+    names_a_file(socket)
+    parser.add_argument("--watch", action="store_true", help="show a table and refresh it; needs --socket and rich")
+    parser.add_argument("--every", metavar="SECONDS", type=float, default=1.0, help="how often (default 1)")
     parser.set_defaults(run=_status)
 
 
@@ -217,8 +221,18 @@ async def _stream(chat: FailoverChat, prompt: str, args: argparse.Namespace) -> 
 
 
 def _status(args: argparse.Namespace) -> int:
+    if args.socket or args.watch:
+        return _watch(args)
     print(_coordinator(args).status())
     return 0
+
+
+def _watch(args: argparse.Namespace) -> int:
+    from reliable_llm.commands import watch
+
+    if not args.socket:
+        raise ConfigurationError("status --watch needs --socket PATH: the application opens it with serve_status()")
+    return watch.run(args.socket, every=max(args.every, 0.1), times=None if args.watch else 1)
 
 
 def _init(args: argparse.Namespace) -> int:
