@@ -39,7 +39,7 @@ class Llmock:
             "ANTHROPIC_API_KEY": "sk-ant-test",
         }
 
-    def add(self, kind: str, *, provider: str | None = None, **fields: Any) -> None:
+    def add(self, kind: str, /, *, provider: str | None = None, **fields: Any) -> None:
         """Queue a fault: `fail`, `delay`, `reply`, ...; `times=None` keeps it until the test ends."""
         match = {} if provider is None else {"match": {"provider": provider}}
         self._call("POST", "scenario", {"behaviors": [{"type": kind, **fields, **match}]})
