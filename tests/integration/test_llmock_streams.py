@@ -52,7 +52,7 @@ async def test_what_breaks_before_the_first_output_is_tried_again_and_the_server
 
     assert await answered_by(vendors, primary) == f"{primary}/{MODELS[primary]}"
     assert len(vendors.requests(primary)) == 2
-    # A short stream is in the socket's buffer before anybody can leave it at its broken chunk: read to the end, it says.
+    # A short stream is in the socket's buffer before anybody can leave it at its broken chunk: read on, it says.
     assert [each["code"] for each in vendors.findings() if each["code"] != "malformed_chunk_ignored"] == []
 
 
