@@ -19,7 +19,6 @@ from dataclasses import replace
 from typing import Final
 
 from reliable_llm.core.classify import Rule, classify
-from reliable_llm.core.facts import headers_of
 from reliable_llm.core.failure import Failure
 from reliable_llm.core.unwrap import LONGEST_JSON, decode, mapping
 from reliable_llm.errors import ReliableLLMError, StreamInterruptedError, Verdict, error_from_verdict
@@ -138,7 +137,7 @@ def error_from_body(
     A 200 with an error or a page inside, an error frame of a stream (*status* None), an answer that a filter ended.
     """
     failure = Failure(
-        vendor=vendor, sdk=sdk, status=status, headers=headers_of(headers), body=body, output_started=output_started
+        vendor=vendor, sdk=sdk, status=status, headers=_lower_case(headers), body=body, output_started=output_started
     )
     return _error(failure, rules, wall, _request_id(failure, mapping(body).get("request_id")))
 
@@ -292,3 +291,7 @@ def _cause(link: BaseException) -> Iterator[str]:
 def _spoken(chain: Sequence[BaseException]) -> str | None:
     said = " ".join(str(link)[:500] for link in chain).lower()
     return next((cause for cause, words in _WORDS if any(word in said for word in words)), None)
+
+
+def _lower_case(headers: Mapping[str, str]) -> Mapping[str, str]:
+    return {name.lower(): value for name, value in headers.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -135,8 +135,3 @@ def _tail_number(vendors: tuple[str, ...], texts: tuple[str, ...]) -> Iterator[s
         found = re.fullmatch(r"[a-z ,_/-]{1,80}\((\d{4,5})\)", message, re.IGNORECASE)
         if found:
             yield found.group(1)
-
-
-def headers_of(headers: Mapping[str, str]) -> Mapping[str, str]:
-    """Return *headers* with lower-case names."""
-    return {name.lower(): value for name, value in headers.items()}

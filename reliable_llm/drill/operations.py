@@ -13,7 +13,15 @@ from reliable_llm.drill.asking import Conversations, options
 from reliable_llm.drill.clock import DrillClock
 from reliable_llm.drill.scenario import Call
 from reliable_llm.drill.vendors import faults
-from reliable_llm.types import StreamEvent, TextDelta
+from reliable_llm.types import (
+    Continued,
+    Finished,
+    ReasoningDelta,
+    Restarted,
+    StreamEvent,
+    TextDelta,
+    ToolCallStarted,
+)
 
 if TYPE_CHECKING:
     from reliable_llm.chat import FailoverChat
@@ -35,6 +43,9 @@ class Outcome:
         return self.figures.get("kind") in _PASSED_THROUGH
 
 
+_OUTPUT: Final = (TextDelta, ReasoningDelta, ToolCallStarted)
+
+
 class Performer:
     """Carries out one call of a scenario and says what came of it."""
 
@@ -46,6 +57,7 @@ class Performer:
         own_errors: Callable[[], Sequence[BaseException]],
         deadline: float | None,
         keys: Mapping[str, str],
+        note: Callable[[str, str, Json], None],
     ) -> None:
         self._chat = chat
         self._talk = talk
@@ -53,6 +65,7 @@ class Performer:
         self._own_errors = own_errors
         self._deadline = deadline
         self._keys = keys
+        self._note = note
         self._consumer_errors: list[BaseException] = []
         self._streams: dict[str, ChatStream] = {}
 
@@ -69,6 +82,9 @@ class Performer:
         own = [*self._own_errors(), *self._consumer_errors]
         figures = observe.raised(error, self._keys, own=own, limited=call.wrapped_in is not None)
         if call.op == "stream":
+            if seen:
+                length = len(observe.text_since_restart(seen))
+                self._note("streamed", name, {"step": f"breaks off after {length} characters"})
             figures |= {"partial_text": figures.get("partial_text", observe.text_since_restart(seen))}
             if name in self._streams and "usage" not in figures:
                 figures["usage"] = observe.tokens(self._streams[name].usage)
@@ -101,13 +117,13 @@ class Performer:
             given["on_interrupt"] = call.on_interrupt
         async with self._chat(call.on).stream(sent, **given) as stream:  # type: ignore[arg-type]
             self._streams[name] = stream
-            if await self._read(stream, call, seen):
+            if await self._read(stream, call, name, seen):
                 return {"text": observe.text_since_restart(seen), **observe.streamed(seen)}
             reply = await stream.reply()
         self._talk.remember(name, sent, reply.message)
         return observe.answered(reply, self._keys) | observe.streamed(seen)
 
-    async def _read(self, stream: ChatStream, call: Call, seen: list[StreamEvent]) -> bool:
+    async def _read(self, stream: ChatStream, call: Call, name: str, seen: list[StreamEvent]) -> bool:
         """Read on as the scenario's consumer does; return whether it has left before the end."""
         reader = phrases.consumer(call.consumer)
         cancel_after = phrases.chunk_count(call.cancel_at) if isinstance(call.cancel_at, str) else None
@@ -115,6 +131,7 @@ class Performer:
         if reader.stop_after == 0:
             return True
         async for event in stream:
+            self._tell_stream(name, event, seen)
             seen.append(event)
             texts = sum(isinstance(each, TextDelta) for each in seen)
             if reader.stop_after is not None and texts >= reader.stop_after:
@@ -124,6 +141,17 @@ class Performer:
             if isinstance(event, TextDelta) and texts == cancel_after and task is not None:
                 task.cancel()
         return False
+
+    def _tell_stream(self, name: str, event: StreamEvent, seen: Sequence[StreamEvent]) -> None:
+        """Note when a stream gives its first output, ends, and goes on elsewhere."""
+        begun = any(isinstance(each, _OUTPUT) for each in seen)
+        if isinstance(event, _OUTPUT) and not begun:
+            self._note("streamed", name, {"step": "first token"})
+        elif isinstance(event, Finished):
+            self._note("streamed", name, {"step": "last token"})
+        elif isinstance(event, Restarted | Continued):
+            step = "starts anew" if isinstance(event, Restarted) else "goes on elsewhere"
+            self._note("streamed", name, {"step": f"broke off ({event.cause}) and {step}"})
 
     def _leaves(self, reader: phrases.Consumer) -> bool:
         if reader.fails is None:

@@ -70,6 +70,8 @@ def _words(moment: Moment, keys: Mapping[str, str]) -> tuple[str, str] | None:
         return f"  -> {facts['where']}", ""
     if moment.what == "back":
         return _back_words(facts)
+    if moment.what == "streamed":
+        return f"     {facts['step']}", "bold"
     if moment.what == "answered" and "served_by" in facts:
         return f"answered by {facts['served_by']}", "good"
     return (_failure_words(facts), "bad") if moment.what == "failed" else None

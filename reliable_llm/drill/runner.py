@@ -129,7 +129,13 @@ class _Drill:
                 self._hooks.setdefault(hook, {}).update({name: hook_error(text) for name in expanded(call.id)})
         self._talk = Conversations()
         self._performer = Performer(
-            self._chat, self._talk, self._clock, self._own_errors, scenario.setup.policy.deadline_s, self._keys()
+            self._chat,
+            self._talk,
+            self._clock,
+            self._own_errors,
+            scenario.setup.policy.deadline_s,
+            self._keys(),
+            self._timeline.add,
         )
         self._results: dict[str, Json] = {}
         self._outcomes: dict[str, Outcome] = {}
