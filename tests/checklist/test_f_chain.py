@@ -60,7 +60,7 @@ async def test_f3_each_provider_has_its_own_keys() -> None:
 
 
 def test_f3_no_key_at_all_is_refused_with_the_remedy() -> None:
-    with pytest.raises(ConfigurationError, match="environment variable"):
+    with pytest.raises(ConfigurationError, match="OPENAI_API_KEY"):
         FailoverChat([Provider.openai(models=["m1"])])
 
 
