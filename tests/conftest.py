@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 OWN_VARIABLES = ("OPENAI_", "ANTHROPIC_", "RELIABLE_LLM_")
 
@@ -25,6 +26,13 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
     # Compiling a vendor's SDK takes seconds: once is enough.
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _structlog_as_it_comes() -> Iterator[None]:
+    """The command line configures structlog, as an application does; the next test must not inherit that."""
+    yield
+    structlog.reset_defaults()
 
 
 class Llmock:
