@@ -90,8 +90,11 @@ def _say(worker: asyncio.subprocess.Process, line: str) -> None:
 
 
 async def _heard(worker: asyncio.subprocess.Process, line: bytes) -> None:
+    """Read up to *line*: a warning of the log may come before it."""
     assert worker.stdout is not None
-    assert await asyncio.wait_for(worker.stdout.readline(), 40) == line
+    async with asyncio.timeout(40):
+        while (heard := await worker.stdout.readline()) != line:
+            assert heard, f"the worker ended before it said {line!r}"
 
 
 async def _end(worker: asyncio.subprocess.Process) -> None:
