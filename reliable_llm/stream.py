@@ -323,7 +323,7 @@ class ChatStream:
             await self.until_output()
         except ReliableLLMError as failed:
             failed.attempts = in_order(self._lost, failed.attempts)
-            if isinstance(failed, DeadlineExceededError):
+            if isinstance(failed, StreamInterruptedError | DeadlineExceededError):
                 failed.partial_text = self.text
             raise
 

@@ -307,7 +307,9 @@ class FailoverCall:
             if visit.is_behind_breaker and not visit.forced:
                 visit.forced = True
                 self._index = index
-                return self._at(visit, now, chance)
+                action = self._at(visit, now, chance)
+                visit.forced = isinstance(action, StartAttempt)
+                return action
         return None
 
     # ---------------------------------------------------------------- outcomes
