@@ -61,6 +61,7 @@ class WiredVendors(wire.Vendors):
         self._requests[arrival.number] = came
         if came.deed.kind in _SAID_ALIKE:
             came.deed = replace(came.deed, kind=Kind.INVALID_REQUEST)
+        came.result = "answered" if came.deed.what == "answers" else str(came.deed.kind)
         structured = "response_format" in request.body or "output_config" in request.body or "tools" in request.body
         return act(came, streamed=arrival.streamed, structured=structured)
 
