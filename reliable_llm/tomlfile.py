@@ -28,6 +28,8 @@ def read(file: str) -> Node:
         refuse(file, "is not UTF-8 text: save it as UTF-8")
     except tomllib.TOMLDecodeError as error:
         refuse(file, f"is not TOML: {error}")
+    except (ValueError, RecursionError):
+        refuse(file, "is not TOML that can be read: it is nested too deeply, or holds a number without end")
 
 
 @dataclass(frozen=True, slots=True)

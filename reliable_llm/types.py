@@ -142,7 +142,7 @@ class ToolCall:
         """
         try:
             value = json.loads(self.arguments or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):
             raise self._malformed()

@@ -296,6 +296,6 @@ def _index(event: Json) -> int:
 def _object(text: str) -> dict[str, object] | None:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -28,8 +28,16 @@ def decoded(raw: bytes) -> object:
     """Return *raw* as JSON, or as text where it is none."""
     try:
         return json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return raw.decode("utf-8", "replace")
+
+
+def _whole(raw: bytes) -> object:
+    """Return *raw* as JSON; raise `ValueError` where it is none."""
+    try:
+        return json.loads(raw)
+    except RecursionError:
+        raise ValueError("nested too deeply for an event") from None
 
 
 def is_error(body: Json) -> bool:
@@ -159,7 +167,7 @@ class AnthropicStream:
     def _event(self, event: ServerEvent) -> None:
         if event.data == b"[DONE]":  # some gateways add OpenAI's end mark; it proves nothing here
             return
-        body = decoded(event.data) if event.name == "error" else json.loads(event.data)
+        body = decoded(event.data) if event.name == "error" else _whole(event.data)
         if event.name == "error" or (isinstance(body, dict) and is_error(body)):
             self._fail(self._reader.refusal(body, self._response, status=None))
             return

@@ -32,7 +32,14 @@ def decode(data: bytes) -> Any:
     try:
         return jiter.from_json(data)
     except ValueError:
+        return _decoded_by_json(data)
+
+
+def _decoded_by_json(data: bytes) -> Any:
+    try:
         return json.loads(data)
+    except RecursionError:
+        raise ValueError("nested too deeply for an answer") from None
 
 
 def text_or_none(value: object) -> str | None:
@@ -72,7 +79,7 @@ def is_complete_json(text: str) -> bool:
     """Tell whether *text* is a whole JSON object: arguments of a tool call that were not cut."""
     try:
         return isinstance(json.loads(text), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

@@ -53,6 +53,12 @@ class _Call:
         return ToolCall(id=self.id, name=self.name, arguments="".join(self.pieces))
 
 
+def _wire_index(chunk: Json) -> int | None:
+    """Return the place of the item that *chunk* belongs to, where it says one."""
+    index = chunk.get("output_index")
+    return index if isinstance(index, int) else None
+
+
 class ResponsesAssembly:
     """One response. Parts are those of finished items, and the text of the unfinished one."""
 
@@ -117,13 +123,13 @@ class ResponsesAssembly:
     def take(self, chunk: Json) -> list[StreamEvent]:
         """Return what *chunk* says."""
         events: list[StreamEvent] = []
-        kind = chunk.get("type")
+        kind = str(chunk.get("type"))
         if kind in _TERMINAL:
             self._take_final(chunk)
         elif kind == "response.created":
             response = chunk.get("response")
             self.model = text_or_none(response.get("model")) if isinstance(response, Mapping) else None
-        elif (handler := self._handlers.get(str(kind))) is not None:
+        elif (handler := self._handlers.get(kind)) is not None:
             handler(self, chunk, events)
         return events
 
@@ -150,7 +156,7 @@ class ResponsesAssembly:
             events.append(ReasoningDelta(thought))
 
     def _take_item(self, chunk: Json, events: list[StreamEvent]) -> None:
-        item, wire_index = chunk.get("item"), chunk.get("output_index")
+        item, wire_index = chunk.get("item"), _wire_index(chunk)
         if not isinstance(item, Mapping) or item.get("type") != "function_call":
             return
         if item.get("name") == self._answer_tool:
@@ -162,7 +168,7 @@ class ResponsesAssembly:
         events.append(ToolCallStarted(call.index, call.id, call.name))
 
     def _take_arguments(self, chunk: Json, events: list[StreamEvent]) -> None:
-        wire_index, delta = chunk.get("output_index"), text_or_none(chunk.get("delta"))
+        wire_index, delta = _wire_index(chunk), text_or_none(chunk.get("delta"))
         if wire_index in self._answers:
             self._say(delta, events)
         elif delta and (call := self._calls.get(wire_index)) is not None:
@@ -176,7 +182,7 @@ class ResponsesAssembly:
         parts = read_item(item, self._issuer, self._answer_tool)
         self._items += parts
         self._open_text.clear()
-        call = self._calls.get(chunk.get("output_index"))
+        call = self._calls.get(_wire_index(chunk))
         whole = next((part for part in parts if isinstance(part, ToolCall)), None)
         if call is not None and whole is not None:
             call.ended = True

@@ -37,7 +37,7 @@ def read_parts(body: Json, candidate: Candidate, answer_tool: str | None) -> tup
 def is_answer(parts: tuple[Part, ...]) -> bool:
     """Tell whether *parts* hold more than steps on the way."""
     return says_something(
-        tuple(part for part in parts if not (isinstance(part, Opaque) and part.data.get("type") in _ON_THE_WAY))
+        tuple(part for part in parts if not (isinstance(part, Opaque) and str(part.data.get("type")) in _ON_THE_WAY))
     )
 
 
@@ -53,7 +53,7 @@ def finish_of(body: Json, parts: tuple[Part, ...]) -> FinishReason:
         return FinishReason.REFUSAL
     if body.get("status") == "incomplete":
         return _CUT.get(cut_by(body), FinishReason.OTHER)
-    if body.get("status") in _UNDER_WAY:
+    if text_or_none(body.get("status")) in _UNDER_WAY:
         return FinishReason.PAUSE
     return FinishReason.TOOL_CALLS if any(isinstance(part, ToolCall) for part in parts) else FinishReason.STOP
 

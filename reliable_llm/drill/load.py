@@ -60,6 +60,9 @@ def _documents(text: str, name: str) -> Iterator[tuple[int, object]]:
         except json.JSONDecodeError as exc:
             where = f"{name}, line {exc.lineno}"
             raise ScenarioError(f"{where}: not JSON ({exc.msg}, column {exc.colno}); check commas and quotes") from exc
+        except (ValueError, RecursionError):
+            problem = "nested too deeply, or a number without end"
+            raise ScenarioError(f"{name}, line {_line(text, at)}: not JSON that can be read: {problem}") from None
         yield at, value
         at = _skip(text, end, "," if in_list else "")
 

@@ -163,7 +163,7 @@ def rest_of(body: Json, known: Iterable[str]) -> dict[str, object]:
 def _decoded(content: bytes) -> dict[str, object]:
     try:
         body = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         body = None
     if not isinstance(body, dict):
         raise InvalidRequestError("the body of the request is no JSON object")
