@@ -15,8 +15,17 @@ from typing import Any
 
 import pytest
 import structlog
+from hypothesis import HealthCheck, settings
 
 OWN_VARIABLES = ("OPENAI_", "ANTHROPIC_", "RELIABLE_LLM_")
+
+# The same examples each time, and no clock: a change is judged by what it does, not by the luck of a busy machine.
+# `HYPOTHESIS_PROFILE=search pytest --timeout 0` looks for new examples; what it finds becomes an `@example`.
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("search", max_examples=2_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 @pytest.fixture(autouse=True)
