@@ -1,15 +1,17 @@
 """Providers and policies from the environment or from a TOML file.
 
-Environment: `OPENAI_API_KEY` or, for several keys, `OPENAI_API_KEYS` (separated by commas or white space; it wins over
-the other), `OPENAI_BASE_URL`, the same for `ANTHROPIC_`, and `RELIABLE_LLM_MODELS`, such as
-`openai/gpt-5.1,anthropic/claude-sonnet-4-5`: the candidates in the order they are tried.
+Environment: `RELIABLE_LLM_MODELS`, such as `openai/gpt-5.1,groq/llama-3.3-70b-versatile`, names the candidates in the
+order they are tried, each as vendor (`reliable_llm.vendors`) and model. A vendor's key is in `OPENAI_API_KEY` or, for
+several keys, in `OPENAI_API_KEYS` (separated by commas or white space; it wins over the other); its address, where it
+is not the usual one, is in `OPENAI_BASE_URL`; the same for `ANTHROPIC_`, `GROQ_` and the rest.
 
 File (everything but `kind` and `models` may be left out; durations are seconds):
 
     route = ["openai/gpt-5.1", "anthropic/claude-sonnet-4-5"]
 
     [[providers]]
-    kind = "openai"                               # or "anthropic"
+    kind = "openai"                               # or "anthropic", "gemini": whose API is spoken there
+    vendor = "openai"                             # whose host it is: "groq", "azure", ...
     name = "openai"
     keys_env = ["OPENAI_API_KEYS"]                # or keys = ["env:OPENAI_API_KEY", ...]
     models = ["gpt-5.1"]                          # or { "gpt-5.1" = "the provider's own id" }
@@ -40,9 +42,10 @@ from reliable_llm.policy import Limits, RecoveryPolicy, RetryPolicy, Timeouts
 from reliable_llm.provider import Provider
 from reliable_llm.tomlfile import Node, nearest, read, refuse
 from reliable_llm.types import Candidate, Capabilities
+from reliable_llm.vendors import VENDORS, VendorPreset
 
 MODELS_VARIABLE: Final = "RELIABLE_LLM_MODELS"
-KINDS: Final = ("openai", "anthropic")
+KINDS: Final = ("openai", "anthropic", "gemini")
 
 _ONLY_IN_CODE: Final = frozenset({"http_client", "classify"})
 _READ_APART: Final = frozenset({"kind", "keys", "keys_env", "timeouts"})
@@ -62,49 +65,68 @@ class Settings:
 
 
 def from_env(environ: Mapping[str, str] = os.environ, *, models: Iterable[str] | None = None) -> Settings:
-    """Return settings for *models* (`provider/model`; None reads `RELIABLE_LLM_MODELS`) with the keys in *environ*."""
+    """Return settings for *models* (`vendor/model`; None reads `RELIABLE_LLM_MODELS`) with the keys in *environ*."""
     place = "models" if models is not None else MODELS_VARIABLE
     listed = _listed(environ.get(MODELS_VARIABLE, "")) if models is None else tuple(models)
     if not listed:
         refuse(place, _no_models(environ))
     route = tuple(dict.fromkeys(_candidate(place, text) for text in listed))
-    kinds = dict.fromkeys(candidate.provider for candidate in route)
-    providers = tuple(_from_env(environ, kind, [c.model for c in route if c.provider == kind]) for kind in kinds)
+    vendors = dict.fromkeys(candidate.provider for candidate in route)
+    providers = tuple(_from_env(environ, name, [c.model for c in route if c.provider == name]) for name in vendors)
     return Settings(providers=providers, route=route)
 
 
 def _no_models(environ: Mapping[str, str]) -> str:
-    with_key = [kind for kind in KINDS if _key_variable(environ, kind)]
+    with_key = [preset.name for preset in vendors_with_key(environ)]
     if not with_key:
-        variables = " or ".join(f"{kind.upper()}_API_KEY" for kind in KINDS)
-        return f"no API key is set: set {variables}, then {MODELS_VARIABLE}, such as {KINDS[0]}/<model>"
-    example = ",".join(f"{kind}/<model>" for kind in with_key)
+        example = f"{MODELS_VARIABLE}, such as openai/<model>"
+        return f"no API key is set: set OPENAI_API_KEY, ANTHROPIC_API_KEY or another vendor's, then {example}"
+    example = ",".join(f"{vendor}/<model>" for vendor in with_key)
     return f"no model is named: write {MODELS_VARIABLE}={example} or pass models"
 
 
 def _candidate(place: str, text: str) -> Candidate:
-    provider, slash, model = text.partition("/")
+    vendor, slash, model = text.partition("/")
     if not slash or not model:
-        refuse(place, f"{text!r} names no provider: write {' or '.join(f'{kind}/{text}' for kind in KINDS)}")
-    if provider not in KINDS:
-        refuse(place, f"unknown provider {provider!r}{nearest(provider, KINDS)}")
-    return Candidate(provider, model)
+        refuse(place, f"{text!r} names no vendor: write openai/{text}, anthropic/{text} or the like")
+    if vendor not in VENDORS:
+        refuse(place, f"unknown vendor {vendor!r}{nearest(vendor, list(VENDORS))}")
+    return Candidate(vendor, model)
 
 
-def _from_env(environ: Mapping[str, str], kind: str, models: list[str]) -> Provider:
-    variable = _key_variable(environ, kind)
-    if variable is None:
-        candidates = ", ".join(f"{kind}/{model}" for model in models)
-        refuse(f"{kind.upper()}_API_KEY", f"not set, and {candidates} needs it: set it, or take the model out")
-    base_url = environ.get(f"{kind.upper()}_BASE_URL") or None
+def _from_env(environ: Mapping[str, str], vendor: str, models: list[str]) -> Provider:
+    preset = VENDORS[vendor]
+    prefix = vendor.upper().replace("-", "_")
+    variable = key_variable(environ, preset)
+    if variable is None and preset.needs_key:
+        candidates = ", ".join(f"{vendor}/{model}" for model in models)
+        missing = preset.key_variable or f"{prefix}_API_KEY"
+        refuse(missing, f"not set, and {candidates} needs it: set it, or take the model out")
+    base_url = environ.get(f"{prefix}_BASE_URL") or preset.base_url
+    if base_url is None:
+        refuse(f"{prefix}_BASE_URL", f"not set, and {vendor} has no usual address: set it")
+    keys = ("none",) if variable is None else _keys(environ, variable)
+    # Another vendor's host behind OPENAI_BASE_URL: its failures are read as that vendor's.
+    known = None if vendor == preset.sdk else vendor
     try:
-        return _make(kind)(models=models, keys=_keys(environ, variable), base_url=base_url)
+        return _make(preset.sdk)(name=vendor, vendor=known, models=models, keys=keys, base_url=base_url)
     except ConfigurationError as error:
-        refuse(f"{variable} and {kind.upper()}_BASE_URL" if base_url else variable, str(error))
+        named = environ.get(f"{prefix}_BASE_URL") and f"{prefix}_BASE_URL"
+        refuse(" and ".join(filter(None, (variable, named))) or vendor, str(error))
 
 
-def _key_variable(environ: Mapping[str, str], kind: str) -> str | None:
-    names = (f"{kind.upper()}_API_KEYS", f"{kind.upper()}_API_KEY")
+def vendors_with_key(environ: Mapping[str, str]) -> list[VendorPreset]:
+    """Return the vendors that can be used as they stand: the key is set, and the address known.
+
+    HF_TOKEN, GITHUB_TOKEN and the like are set for many reasons: they are no wish to use those vendors.
+    """
+    meant = [each for each in VENDORS.values() if each.base_url and (each.key_variable or "").endswith("_API_KEY")]
+    return [preset for preset in meant if key_variable(environ, preset)]
+
+
+def key_variable(environ: Mapping[str, str], preset: VendorPreset) -> str | None:
+    """Return the variable with the vendor's keys: the plural holds several, and wins."""
+    names = (f"{preset.key_variable}S", preset.key_variable) if preset.key_variable else ()
     return next((name for name in names if environ.get(name, "").strip()), None)
 
 
@@ -221,5 +243,9 @@ def _route(node: Node, providers: Iterable[Provider]) -> tuple[Candidate, ...]:
 
 
 def _make(kind: str) -> Callable[..., Provider]:
-    constructors: dict[str, Callable[..., Provider]] = {"openai": Provider.openai, "anthropic": Provider.anthropic}
+    constructors: Mapping[str, Callable[..., Provider]] = {
+        "openai": Provider.openai,
+        "anthropic": Provider.anthropic,
+        "gemini": Provider.gemini,
+    }
     return constructors[kind]

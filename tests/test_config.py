@@ -93,6 +93,33 @@ def test_the_base_urls_of_the_vendors_own_variables_are_used() -> None:
     assert [provider.base_url for provider in settings.providers] == ["http://localhost:1/v1", "http://localhost:2"]
 
 
+def test_any_known_vendor_is_reached_at_its_usual_address_with_its_usual_key() -> None:
+    settings = from_env({"GROQ_API_KEYS": "gsk-a,gsk-b"}, models=["groq/llama-3.3-70b-versatile"])
+    (groq,) = settings.providers
+
+    assert (groq.name, groq.vendor, groq.base_url) == ("groq", "groq", "https://api.groq.com/openai/v1")
+    assert secrets(settings) == ["gsk-a", "gsk-b"]
+
+
+def test_a_server_of_ones_own_needs_no_key() -> None:
+    (ollama,) = from_env({}, models=["ollama/qwen3"]).providers
+
+    assert ollama.base_url == "http://localhost:11434/v1"
+
+
+def test_a_vendor_without_a_usual_address_is_refused_with_the_variable_for_it() -> None:
+    complaint = complaint_of({"AZURE_OPENAI_API_KEY": "sk-a"}, ["azure/gpt-5.1"])
+
+    assert complaint.startswith("AZURE_BASE_URL: not set")
+
+
+def test_failures_are_read_as_those_of_the_host_behind_the_usual_variable() -> None:
+    environ = {"OPENAI_API_KEY": "sk-a", "OPENAI_BASE_URL": "https://openrouter.ai/api/v1"}
+    (provider,) = from_env(environ, models=["openai/gpt-5.1"]).providers
+
+    assert (provider.name, provider.vendor) == ("openai", "openrouter")
+
+
 def test_without_any_key_the_variables_to_set_are_named() -> None:
     complaint = complaint_of({})
 
@@ -116,10 +143,10 @@ def test_a_blank_key_counts_as_none() -> None:
     assert complaint_of({"OPENAI_API_KEY": "  "}, ["openai/m"]).startswith("OPENAI_API_KEY: not set")
 
 
-def test_a_model_without_a_provider_is_refused_with_both_ways_to_write_it() -> None:
+def test_a_model_without_a_vendor_is_refused_with_ways_to_write_it() -> None:
     complaint = complaint_of(BOTH_KEYS, ["gpt-5.1"])
 
-    assert "openai/gpt-5.1 or anthropic/gpt-5.1" in complaint
+    assert "openai/gpt-5.1, anthropic/gpt-5.1" in complaint
 
 
 def test_a_misspelt_provider_is_refused_with_the_nearest_one() -> None:
@@ -379,3 +406,10 @@ def test_a_coordinator_is_built_from_a_file(file: Path) -> None:
     status = FailoverChat.from_toml(str(file)).status()
 
     assert [provider.name for provider in status.providers] == ["openai"]
+
+
+def test_geminis_own_api_is_a_kind(file: Path) -> None:
+    file.write_text('[[providers]]\nkind = "gemini"\nkeys = ["sk-a"]\nmodels = ["gemini-3-pro"]\n', encoding="utf-8")
+    (gemini,) = load(file).providers
+
+    assert (gemini.name, gemini.api) == ("gemini", "gemini")

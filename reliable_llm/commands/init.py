@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from reliable_llm.commands.settings import settings_of, summary_of
-from reliable_llm.config import MODELS_VARIABLE
+from reliable_llm.config import MODELS_VARIABLE, key_variable, vendors_with_key
 from reliable_llm.errors import ConfigurationError
 from reliable_llm.policy import RecoveryPolicy, RetryPolicy, Timeouts
 from reliable_llm.tomlfile import nearest
@@ -70,7 +70,7 @@ def find(models: Iterable[str] | None, environ: Mapping[str, str]) -> list[Found
     # The order asked for is the order of preference; vendors that only have a key come after.
     names = [
         *asked,
-        *(preset.name for preset in VENDORS.values() if preset.name not in asked and _has_key(preset, environ)),
+        *(preset.name for preset in vendors_with_key(environ) if preset.name not in asked),
     ]
     if not names:
         raise ConfigurationError(
@@ -80,30 +80,15 @@ def find(models: Iterable[str] | None, environ: Mapping[str, str]) -> list[Found
     return [_found(VENDORS[name], asked.get(name, ()), environ) for name in names]
 
 
-def _has_key(preset: VendorPreset, environ: Mapping[str, str]) -> bool:
-    """Tell whether *preset* can be written down unasked: its key is set, and where it lives is known.
-
-    HF_TOKEN, GITHUB_TOKEN and the like are set for many reasons: those vendors are only mentioned.
-    """
-    variable = preset.key_variable or ""
-    return preset.base_url is not None and variable.endswith("_API_KEY") and _variable(preset, environ) is not None
-
-
-def _variable(preset: VendorPreset, environ: Mapping[str, str]) -> str | None:
-    """Return the variable with the vendor's keys: the plural holds several and wins, as in `config`."""
-    names = (f"{preset.key_variable}S", preset.key_variable) if preset.key_variable else ()
-    return next((name for name in names if environ.get(name, "").strip()), None)
-
-
 def _found(preset: VendorPreset, models: Sequence[str], environ: Mapping[str, str]) -> Found:
-    variable = _variable(preset, environ)
+    variable = key_variable(environ, preset)
     usual = preset.key_variable or f"{preset.name.upper().replace('-', '_')}_API_KEY"
     return Found(preset=preset, variable=variable or usual, is_set=variable is not None, models=tuple(models))
 
 
 def _others(found: Sequence[Found], environ: Mapping[str, str]) -> list[VendorPreset]:
     written = {each.preset.name for each in found}
-    return [preset for preset in VENDORS.values() if preset.name not in written and _variable(preset, environ)]
+    return [preset for preset in VENDORS.values() if preset.name not in written and key_variable(environ, preset)]
 
 
 # ---------------------------------------------------------------- the text
