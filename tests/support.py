@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -365,3 +366,8 @@ def openai_chunk(text: str | None = None, *, finish: str | None = None, usage: t
     if usage:
         chunk["usage"] = {"prompt_tokens": usage[0], "completion_tokens": usage[1], "total_tokens": sum(usage)}
     return json.dumps(chunk)
+
+
+def is_logged(line: str) -> bool:
+    """Tell whether *line* is a warning or an error as structlog writes it unconfigured."""
+    return re.match(r"\S+ \S+ \[(warning|error) ", line) is not None

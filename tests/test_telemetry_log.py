@@ -101,7 +101,7 @@ async def test_without_any_configuration_only_warnings_and_errors_are_written(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     await chat_of(fails(Kind.SERVER_ERROR), fails(Kind.QUOTA_EXHAUSTED))("hi")
-    written = capsys.readouterr().out
+    written = capsys.readouterr().err
     assert "attempt_failed" not in written
     assert "failover" in written
 

@@ -1,12 +1,13 @@
 """Events as structlog lines: the event's name, its fields, the caller's tags.
 
 structlog is never configured here. In an application that has not configured it either, only warnings and errors are
-written: structlog's default would print every attempt.
+written, and to standard error: structlog's default would print every attempt, among the application's own output.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -51,7 +52,8 @@ class EventLog:
 
     def _write(self, level: int, name: str, fields: Mapping[str, object]) -> None:
         # Every kind of structlog's loggers has these methods; `log(level, ...)` not all.
-        write: Callable[..., object] = getattr(self._logger, _METHODS[level])
+        logger = self._logger if structlog.is_configured() else structlog.wrap_logger(structlog.PrintLogger(sys.stderr))
+        write: Callable[..., object] = getattr(logger, _METHODS[level])
         write(name, **fields)
 
     def listener_failed(self, listener: object, error: Exception) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import is_logged
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 # What an example needs beside this package, and a line that it must print.
@@ -40,5 +42,6 @@ def test_an_example_of_an_integration_runs_without_a_key(name: str) -> None:
         [sys.executable, str(EXAMPLES / f"{name}.py")], capture_output=True, text=True, timeout=140, check=False
     )
 
-    assert (run.returncode, run.stderr) == (0, "")
+    assert run.returncode == 0, run.stderr
+    assert all(map(is_logged, run.stderr.splitlines())), run.stderr
     assert line in run.stdout
