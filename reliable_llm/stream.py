@@ -318,13 +318,14 @@ class ChatStream:
         self._call.failed(attempt.action, now, attempt.started, error, self._driver.clock.random())
         self._emit()
         await attempt.close()
+        shown = self.text
         self._prepare_to_go_on(error)
         try:
             await self.until_output()
         except ReliableLLMError as failed:
             failed.attempts = in_order(self._lost, failed.attempts)
             if isinstance(failed, StreamInterruptedError | DeadlineExceededError):
-                failed.partial_text = self.text
+                failed.partial_text = self.text or shown
             raise
 
     def _may_go_on(self, error: ReliableLLMError) -> bool:
