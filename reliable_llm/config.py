@@ -19,6 +19,21 @@ File (everything but `kind` and `models` may be left out; durations are seconds)
     timeouts = { attempt = 60 }
     limits = { requests_per_minute = 60 }         # of each key; {} learns them from the vendor's headers
     capabilities = { "gpt-5.1" = { context_window = 400000 } }
+    classify = [{ kind = "quota_exhausted", statuses = [403], codes = ["TEAM_BUDGET"] }]   # the fields of `Rule`
+
+    [[providers]]                                 # Claude on Amazon Bedrock or on Google Vertex AI
+    kind = "anthropic"
+    vendor = "bedrock"                            # its keys, if any, are API keys of Bedrock's
+    region = "us-east-1"
+    profile = "team"                              # may be left out: who signs is found as all AWS tools find it
+    models = { "claude-sonnet-4-5" = "anthropic.claude-sonnet-4-5-20250929-v1:0" }
+
+    [[providers]]
+    kind = "anthropic"
+    vendor = "vertex"                             # signed in by Google's application default credentials
+    region = "global"
+    project = "my-project"
+    models = { "claude-sonnet-4-5" = "claude-sonnet-4-5@20250929" }
 
     [timeouts]                                    # for every provider that does not say otherwise
     [retry]
@@ -34,8 +49,9 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from inspect import signature
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
+from reliable_llm.config_clouds import clients_from_env, clients_from_file, is_signed, signing_fields
 from reliable_llm.core.route import checked_route
 from reliable_llm.errors import ConfigurationError
 from reliable_llm.policy import Limits, RecoveryPolicy, RetryPolicy, Timeouts
@@ -44,11 +60,14 @@ from reliable_llm.tomlfile import Node, nearest, read, refuse
 from reliable_llm.types import Candidate, Capabilities
 from reliable_llm.vendors import VENDORS, VendorPreset
 
+if TYPE_CHECKING:
+    from reliable_llm.core.classify import Rule
+
 MODELS_VARIABLE: Final = "RELIABLE_LLM_MODELS"
 KINDS: Final = ("openai", "anthropic", "gemini")
 
-_ONLY_IN_CODE: Final = frozenset({"http_client", "classify"})
-_READ_APART: Final = frozenset({"kind", "keys", "keys_env", "timeouts"})
+_ONLY_IN_CODE: Final = frozenset({"http_client", "clients"})
+_READ_APART: Final = frozenset({"kind", "keys", "keys_env", "timeouts", "region", "project", "profile"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +117,9 @@ def _from_env(environ: Mapping[str, str], vendor: str, models: list[str]) -> Pro
     preset = VENDORS[vendor]
     prefix = vendor.upper().replace("-", "_")
     variable = key_variable(environ, preset)
+    if is_signed(vendor) and not environ.get(f"{prefix}_BASE_URL"):
+        clients = clients_from_env(environ, vendor, _keys(environ, variable) if variable else ())
+        return Provider.anthropic(name=vendor, vendor=vendor, models=models, clients=clients)
     if variable is None and preset.needs_key:
         candidates = ", ".join(f"{vendor}/{model}" for model in models)
         missing = preset.key_variable or f"{prefix}_API_KEY"
@@ -165,13 +187,16 @@ def _provider(node: Node, timeouts: Timeouts, environ: Mapping[str, str]) -> Pro
     if "kind" not in given:
         node.refuse(f"has no kind: add kind = {' or '.join(map(repr, KINDS))}")
     make = _constructor(given["kind"])
-    given = node.table({"kind", "keys_env", *signature(make).parameters} - _ONLY_IN_CODE)
+    signing = signing_fields(given)
+    given = node.table({"kind", "keys_env", *signing, *signature(make).parameters} - _ONLY_IN_CODE)
     if "models" not in given:
         node.refuse("has no models: add models = [...]")
     arguments = {name: _argument(name, value) for name, value in given.items() if name not in _READ_APART}
     if "timeouts" in given:
         timeouts = given["timeouts"].onto(timeouts)
     keys = _listed_keys(given, environ)
+    if signing and "base_url" not in given:
+        arguments["clients"], keys = clients_from_file(node, given, keys), None
     try:
         provider = make(keys=keys, timeouts=timeouts, **arguments)
     except ConfigurationError as error:
@@ -196,7 +221,22 @@ def _argument(name: str, node: Node) -> object:
         return _capabilities(node)
     if name == "limits":
         return node.onto(Limits())
+    if name == "classify":
+        return [_rule(item) for item in node.items()]
     return node.value if name in ("max_concurrency", "pool_limit") else node.text()
+
+
+def _rule(node: Node) -> Rule:
+    from reliable_llm.core.classify import Rule  # the tables of built-in rules come with it
+
+    fields = node.table(list(signature(Rule).parameters))
+    if "kind" not in fields:
+        node.refuse("has no kind: add kind = ..., what the failure is")
+    given: dict[str, Any] = {name: value.value for name, value in fields.items()}
+    try:
+        return Rule(**given)
+    except ConfigurationError as error:
+        node.refuse(str(error))
 
 
 def _capabilities(node: Node) -> Capabilities | dict[str, Capabilities]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit, urlunsplit
@@ -11,16 +11,38 @@ from urllib.parse import urlsplit, urlunsplit
 from reliable_llm.credentials import Credential, credentials
 from reliable_llm.errors import ConfigurationError
 from reliable_llm.policy import Limits, Timeouts, check_number
-from reliable_llm.tomlfile import nearest
+from reliable_llm.provider_checks import (
+    checked_capabilities,
+    checked_concurrency,
+    checked_limits,
+    checked_models,
+    checked_name,
+    checked_rules,
+    checked_url,
+    credentials_of,
+    labels_of,
+    preset_of,
+    refuse_beside_clients,
+)
 from reliable_llm.types import Capabilities
 
 if TYPE_CHECKING:
+    import anthropic
     import httpx2
+    import openai
 
     from reliable_llm.adapters.base import Adapter
     from reliable_llm.clock import Clock
     from reliable_llm.core.classify import Rule
-    from reliable_llm.vendors import VendorPreset
+
+    AnyAnthropic = (
+        anthropic.AsyncAnthropic
+        | anthropic.AsyncAnthropicBedrock
+        | anthropic.AsyncAnthropicBedrockMantle
+        | anthropic.AsyncAnthropicVertex
+    )
+    AnthropicClient = AnyAnthropic | Callable[[httpx2.AsyncClient], AnyAnthropic]
+    OpenAIClient = openai.AsyncOpenAI | Callable[[httpx2.AsyncClient], openai.AsyncOpenAI]
 
 Api = Literal["chat", "responses", "messages", "gemini"]
 
@@ -28,6 +50,9 @@ Api = Literal["chat", "responses", "messages", "gemini"]
 _BASE_URL_ENV: Final = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}
 
 Protocol = Literal["openai", "anthropic", "gemini"]
+
+# Reached through clients of their own: there is no one address, and no key that would do in a header.
+_SIGNED: Final = {"bedrock": "AsyncAnthropicBedrock", "vertex": "AsyncAnthropicVertex"}
 
 # The SDK's own, without the path of the endpoint that speaks OpenAI's protocol.
 _GEMINI_URL: Final = "https://generativelanguage.googleapis.com/"
@@ -63,6 +88,7 @@ class Provider:
     limits: Limits | None = None
     pool_limit: int = POOL_LIMIT
     custom: Adapter | None = field(default=None, repr=False)
+    clients: tuple[object, ...] = field(default=(), repr=False)
 
     @classmethod
     def openai(
@@ -83,16 +109,18 @@ class Provider:
         max_concurrency: int | None = None,
         limits: Limits | None = None,
         pool_limit: int = POOL_LIMIT,
+        clients: Iterable[OpenAIClient] | None = None,
     ) -> Provider:
         """Return an endpoint that speaks OpenAI's protocol: OpenAI itself, or any compatible host.
 
         `keys=None` reads the vendor's usual environment variable (OPENAI_API_KEY). `vendor` names a known host (azure,
         openrouter, groq, ...; see `reliable_llm.vendors`) and gives its base_url; without it the host of `base_url`
-        decides. Raises `ConfigurationError` naming what to change.
+        decides. `clients` are ready clients in place of keys, such as `AsyncAzureOpenAI`; see `reliable_llm.clients`.
+        Raises `ConfigurationError` naming what to change.
         """
         return _build(
             cls, "openai", name, vendor, api, models, keys, base_url, headers, timeouts, http_client, transport,
-            capabilities, classify, max_concurrency, pool_limit, limits,
+            capabilities, classify, max_concurrency, pool_limit, limits, clients,
         )  # fmt: skip
 
     @classmethod
@@ -113,11 +141,16 @@ class Provider:
         max_concurrency: int | None = None,
         limits: Limits | None = None,
         pool_limit: int = POOL_LIMIT,
+        clients: Iterable[AnthropicClient] | None = None,
     ) -> Provider:
-        """Return an endpoint that speaks Anthropic's messages protocol. `keys=None` reads ANTHROPIC_API_KEY."""
+        """Return an endpoint that speaks Anthropic's messages protocol. `keys=None` reads ANTHROPIC_API_KEY.
+
+        `clients` are ready clients in place of keys, such as `AsyncAnthropicBedrock` and `AsyncAnthropicVertex`; see
+        `reliable_llm.clients`.
+        """
         return _build(
             cls, "anthropic", name, vendor, "messages", models, keys, base_url, headers, timeouts, http_client,
-            transport, capabilities, classify, max_concurrency, pool_limit, limits,
+            transport, capabilities, classify, max_concurrency, pool_limit, limits, clients,
         )  # fmt: skip
 
     @classmethod
@@ -145,7 +178,7 @@ class Provider:
         """
         return _build(
             cls, "gemini", name, "gemini", "gemini", models, keys, base_url or _GEMINI_URL, headers, timeouts,
-            http_client, transport, capabilities, classify, max_concurrency, pool_limit, limits,
+            http_client, transport, capabilities, classify, max_concurrency, pool_limit, limits, None,
         )  # fmt: skip
 
     @classmethod
@@ -162,17 +195,17 @@ class Provider:
         limits: Limits | None = None,
     ) -> Provider:
         """Return an endpoint behind an adapter of your own (`reliable_llm.adapters.base.Adapter`)."""
-        by_model = _models(name, models)
+        by_model = checked_models(name, models)
         return cls(
-            name=_name(name),
+            name=checked_name(name),
             vendor=adapter.vendor,
             api="chat",
             models=by_model,
             keys=credentials(name, keys),
             timeouts=timeouts or Timeouts(),
-            capabilities=_capabilities(name, capabilities, by_model),
-            max_concurrency=_concurrency(name, max_concurrency),
-            limits=_limits(name, limits),
+            capabilities=checked_capabilities(name, capabilities, by_model),
+            max_concurrency=checked_concurrency(name, max_concurrency),
+            limits=checked_limits(name, limits),
             custom=adapter,
         )
 
@@ -218,11 +251,29 @@ def _build(
     max_concurrency: int | None,
     pool_limit: int,
     limits: Limits | None,
+    clients: Iterable[object] | None,
 ) -> Provider:
-    _name(name)
-    base_url = base_url or os.environ.get(_BASE_URL_ENV[protocol]) if vendor is None else base_url
-    known = _vendor(protocol, name, vendor, base_url)
-    by_model = _models(name, models)
+    checked_name(name)
+    own: tuple[object, ...] = ()
+    if clients is not None:
+        from reliable_llm.adapters.clients import base_url_of, checked, vendor_of
+
+        own = checked(name, protocol, clients)
+        refuse_beside_clients(name, own, keys=keys, base_url=base_url, http_client=http_client)
+        vendor, base_url = vendor or vendor_of(own[0]) or protocol, base_url_of(own[0])
+    base_url = base_url or os.environ.get(_BASE_URL_ENV.get(protocol, "")) if vendor is None else base_url
+    known = preset_of(protocol, name, vendor, base_url)
+    if known.name in _SIGNED and not own and base_url is None:
+        client = (
+            f"{_SIGNED[known.name]}(...)"
+            if protocol == "anthropic"
+            else f"AsyncOpenAI(provider=providers.{known.name}(...))"
+        )
+        raise ConfigurationError(
+            f"provider {name!r}: requests to {known.name} are signed by a client of its own: write "
+            f"clients=[{client}], or give the base_url of a gateway"
+        )
+    by_model = checked_models(name, models)
     if api not in ("chat", "responses", "messages", "gemini"):
         raise ConfigurationError(f"api of provider {name!r} must be 'chat' or 'responses', got {api!r}")
     if transport not in (None, "httpx2", "aiohttp"):
@@ -233,102 +284,16 @@ def _build(
         vendor=known.name,
         api=api,
         models=by_model,
-        keys=_keys(name, keys, known.key_variable, needed=known.needs_key),
-        base_url=_url(name, base_url or known.base_url),
+        keys=labels_of(name, own) if own else credentials_of(name, keys, known.key_variable, needed=known.needs_key),
+        base_url=checked_url(name, base_url or known.base_url),
         headers=dict(headers or {}),
         timeouts=timeouts or Timeouts(),
         http_client=http_client,
         transport=transport or "httpx2",
-        capabilities=_capabilities(name, capabilities, by_model),
-        classify=tuple(classify),
-        max_concurrency=_concurrency(name, max_concurrency),
-        limits=_limits(name, limits),
+        capabilities=checked_capabilities(name, capabilities, by_model),
+        classify=checked_rules(name, classify),
+        max_concurrency=checked_concurrency(name, max_concurrency),
+        limits=checked_limits(name, limits),
         pool_limit=pool_limit,
+        clients=own,
     )
-
-
-def _vendor(protocol: Protocol, provider: str, name: str | None, url: str | None) -> VendorPreset:
-    from reliable_llm.vendors import VENDORS, VendorPreset, vendor_from_base_url
-
-    chosen = name or (protocol if url is None else vendor_from_base_url(url))
-    if chosen == "unknown":
-        return VendorPreset(name=chosen, key_variable=VENDORS[protocol].key_variable)
-    if chosen not in VENDORS:
-        raise ConfigurationError(
-            f"provider {provider!r}: unknown vendor {chosen!r} (any other host is vendor='unknown')"
-            f"{nearest(chosen, list(VENDORS))}"
-        )
-    return VENDORS[chosen]
-
-
-def _name(name: object) -> str:
-    if isinstance(name, str) and name and "/" not in name and name == name.strip():
-        return name
-    raise ConfigurationError(f"provider name must be a non-empty string without '/' and outer spaces, got {name!r}")
-
-
-def _models(provider: str, models: Sequence[str] | Mapping[str, str]) -> Mapping[str, str]:
-    if isinstance(models, str):
-        raise ConfigurationError(
-            f"models of provider {provider!r} must be a list, not one string: write models=[{models!r}]"
-        )
-    by_model = dict(models) if isinstance(models, Mapping) else {model: model for model in models}
-    if not by_model:
-        raise ConfigurationError(f"provider {provider!r} has no models: name at least one")
-    for name, model_id in by_model.items():
-        texts: tuple[object, object] = (name, model_id)
-        if not all(isinstance(text, str) and text.strip() for text in texts):
-            raise ConfigurationError(
-                f"models of provider {provider!r} must be non-empty strings, got {name!r}: {model_id!r}"
-            )
-    return by_model
-
-
-def _keys(provider: str, keys: Iterable[str] | None, variable: str | None, *, needed: bool) -> tuple[Credential, ...]:
-    if keys is None:
-        found = os.environ.get(variable, "") if variable else ""
-        keys = [found] if found.strip() else [] if needed else ["none"]
-    return credentials(provider, keys)
-
-
-def _url(provider: str, base_url: str | None) -> str | None:
-    if base_url is None:
-        return None
-    try:
-        parts = urlsplit(base_url)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname)
-        _ = parts.port
-    except ValueError:
-        valid = False
-    if not valid:
-        raise ConfigurationError(
-            f"base_url of provider {provider!r} must be a full http or https address, such as https://host/v1"
-        )
-    return base_url
-
-
-def _capabilities(
-    provider: str, given: Capabilities | Mapping[str, Capabilities] | None, models: Mapping[str, str]
-) -> Mapping[str, Capabilities]:
-    if given is None:
-        return {}
-    if isinstance(given, Capabilities):
-        return dict.fromkeys(models, given)
-    for model in given:
-        if model not in models:
-            raise ConfigurationError(
-                f"capabilities of provider {provider!r} name model {model!r}, which is not in its models"
-            )
-    return dict(given)
-
-
-def _concurrency(provider: str, limit: int | None) -> int | None:
-    if limit is not None:
-        check_number(f"Provider({provider!r})", "max_concurrency", limit, low=1, whole=True)
-    return limit
-
-
-def _limits(provider: str, limits: object) -> Limits | None:
-    if limits is not None and not isinstance(limits, Limits):
-        raise ConfigurationError(f"limits of provider {provider!r} must be Limits(...), got {type(limits).__name__}")
-    return limits

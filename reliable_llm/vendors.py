@@ -53,9 +53,14 @@ _PRESETS: Final = (
         sdk="anthropic",
         api="messages",
         key_variable="AWS_BEARER_TOKEN_BEDROCK",
-        hosts=("amazonaws.com", "api.aws"),
+        hosts=("amazonaws.com", "amazonaws.com.cn", "api.aws"),
     ),
-    VendorPreset(name="vertex", sdk="anthropic", api="messages", hosts=("aiplatform.googleapis.com",)),
+    VendorPreset(
+        name="vertex",
+        sdk="anthropic",
+        api="messages",
+        hosts=("aiplatform.googleapis.com", "aiplatform.us.rep.googleapis.com", "aiplatform.eu.rep.googleapis.com"),
+    ),
     VendorPreset(
         name="gemini",
         base_url="https://generativelanguage.googleapis.com/v1beta/openai/",

@@ -22,8 +22,13 @@ def build_adapter(provider: Provider, clock: Clock) -> Adapter:
         transport=provider.transport,
         pool_limit=provider.pool_limit,
         rules=provider.classify,
+        clients=provider.clients,
         clock=clock,
     )
+    if provider.api == "messages" and provider.clients:
+        from reliable_llm.adapters.anthropic_clients import AnthropicClientsAdapter
+
+        return AnthropicClientsAdapter(settings)
     if provider.api == "messages":
         from reliable_llm.adapters.anthropic_messages import AnthropicAdapter
 

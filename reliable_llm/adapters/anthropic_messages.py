@@ -31,13 +31,14 @@ PATH: Final = "/v1/messages"
 
 
 @dataclass(frozen=True, slots=True)
-class _Sdk:
+class Sdk:
     """The vendor's client, and what goes with a call, looked up once."""
 
     client: AsyncAnthropic
     url: str
     response: type[httpx2.Response]
     omit: Omit
+    own: tuple[AsyncAnthropic, ...] = ()
 
 
 class AnthropicAdapter:
@@ -80,11 +81,15 @@ class AnthropicAdapter:
         self, prepared: Prepared, key: Credential, timeouts: Timeouts
     ) -> AsyncGenerator[AdapterStream, None]:
         response = await self._send(prepared, key, timeouts, stream=True)
-        stream = AnthropicStream(self._reader, response, prepared)
+        stream = await self._open(response, prepared, key)
         try:
             yield stream
         finally:
             await stream.aclose()
+
+    async def _open(self, response: httpx2.Response, prepared: Prepared, key: Credential) -> AnthropicStream:
+        """Return the events of *response*, got with *key*."""
+        return AnthropicStream(self._reader, response, prepared)
 
     async def warmup(self) -> None:
         """Import the SDK off the event loop and build the client."""
@@ -94,7 +99,7 @@ class AnthropicAdapter:
         """Close the running loop's connections."""
         await self._pool.aclose()
 
-    def _connect(self, http: httpx2.AsyncClient) -> _Sdk:
+    def _connect(self, http: httpx2.AsyncClient) -> Sdk:
         import httpx2
         from anthropic import AsyncAnthropic, omit
 
@@ -111,7 +116,7 @@ class AnthropicAdapter:
         except httpx2.InvalidURL as malformed:
             raise ConfigurationError("base_url of an Anthropic provider is no URL") from malformed
         # An absolute address spares the client from joining it anew for every request.
-        return _Sdk(client, str(client.base_url).rstrip("/") + PATH, httpx2.Response, omit)
+        return Sdk(client, str(client.base_url).rstrip("/") + PATH, httpx2.Response, omit)
 
     async def _send(
         self, prepared: Prepared, key: Credential, timeouts: Timeouts, *, stream: bool = False

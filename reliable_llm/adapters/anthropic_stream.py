@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from reliable_llm.adapters.anthropic_assembly import StreamAssembly
 from reliable_llm.adapters.anthropic_blocks import VENDOR
@@ -93,7 +93,7 @@ class AnthropicStream:
         self._reader = reader
         self._response = response
         self._prepared = prepared
-        self._chunks = response.aiter_bytes()
+        self._chunks: AsyncGenerator[Any, None] = response.aiter_bytes()
         self._decoder = SSEDecoder()
         self._assembly = StreamAssembly(prepared.target.candidate, prepared.answer_tool)
         self._ready: deque[StreamEvent] = deque()
@@ -171,9 +171,13 @@ class AnthropicStream:
         if event.name == "error" or (isinstance(body, dict) and is_error(body)):
             self._fail(self._reader.refusal(body, self._response, status=None))
             return
+        self._take_event(body, event.name)
+
+    def _take_event(self, body: object, name: str) -> None:
+        """Take an event that is no error; raise `ValueError` for what is no event."""
         if not isinstance(body, dict):
             raise ValueError("an event that is no JSON object")
-        self._ready.extend(self._assembly.feed(body, str(body.get("type") or event.name)))
+        self._ready.extend(self._assembly.feed(body, str(body.get("type") or name)))
         self.model = self._assembly.model
         if self._assembly.finished:
             self._check_end()

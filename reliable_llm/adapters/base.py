@@ -31,6 +31,8 @@ class AdapterSettings:
     `vendor` decides how failures are read (`openai`, `azure`, `groq`, ...). `http_client` is the user's own
     `httpx2.AsyncClient`: used as it is, and never closed by us. Without one, the adapter keeps a pool of at most
     `pool_limit` connections per event loop, shared by all keys. `rules` are the user's own, tried before the built-in.
+    `clients` are vendors' clients that the user built, one per key, or functions that build them: those bring their own
+    address and credentials.
     """
 
     vendor: str
@@ -41,6 +43,7 @@ class AdapterSettings:
     transport: Literal["httpx2", "aiohttp"] = "httpx2"
     pool_limit: int = 1000
     rules: tuple[Rule, ...] = ()
+    clients: tuple[object, ...] = field(default=(), repr=False)
     clock: Clock = field(default_factory=SystemClock, repr=False)
 
 

@@ -23,7 +23,7 @@ from reliable_llm.core.failure import Failure
 from reliable_llm.core.unwrap import LONGEST_JSON, decode, mapping
 from reliable_llm.errors import ReliableLLMError, StreamInterruptedError, Verdict, error_from_verdict
 
-_VENDORS: Final = frozenset({"openai", "anthropic", "google", "botocore"})
+_VENDORS: Final = frozenset({"openai", "anthropic", "google", "botocore", "azure"})
 _TRANSPORTS: Final = frozenset({"httpx2", "httpx", "httpcore2", "httpcore", "aiohttp", "anyio", "requests", "urllib3"})
 _NOT_TRANSPORT: Final = frozenset({"StreamError", "CookieConflict", "RequestNotRead", "ResponseNotRead"})
 _BUILT_IN: Final = (
@@ -49,6 +49,8 @@ _CAUSES: Final[Mapping[str, str]] = {
     "ConnectTimeout": "connect_timeout",
     "ConnectionTimeoutError": "connect_timeout",
     "PoolTimeout": "pool",
+    "ConnectTimeoutError": "connect_timeout",
+    "ReadTimeoutError": "read_timeout",
     "ReadTimeout": "read_timeout",
     "SocketTimeoutError": "read_timeout",
     "ServerTimeoutError": "read_timeout",
@@ -60,6 +62,7 @@ _CAUSES: Final[Mapping[str, str]] = {
     "DecodingError": "decoding",
     "ContentDecodingError": "decoding",
     "ContentTypeError": "decoding",
+    "ParserError": "decoding",  # botocore: a frame of a stream is broken
     "ProxyError": "proxy",
     "RemoteProtocolError": "disconnected",
     "ServerDisconnectedError": "disconnected",
@@ -75,6 +78,7 @@ _CAUSES: Final[Mapping[str, str]] = {
     "EndOfStream": "reset",
     "BrokenResourceError": "reset",
     "ClosedResourceError": "closed",
+    "EndpointConnectionError": "connect",
     "ConnectError": "connect",
     "ClientConnectorError": "connect",
     "NetworkError": "reset",

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from reliable_llm.adapters.base import AdapterSettings, Prepared
+from reliable_llm.adapters.clients import built, is_set_up, missing_extra
 from reliable_llm.adapters.failures import error_from_body, error_from_exception
 from reliable_llm.adapters.http import ClientPool, http_timeout
 from reliable_llm.adapters.openai_request import to_json
 from reliable_llm.credentials import Credential
-from reliable_llm.errors import ConfigurationError, ReliableLLMError
+from reliable_llm.errors import AuthenticationError, ConfigurationError, ReliableLLMError
 from reliable_llm.policy import Timeouts
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class _Sdk:
     client: AsyncOpenAI
     url: str
     response: type[httpx2.Response]
+    own: tuple[AsyncOpenAI, ...] = ()
 
 
 class OpenAIClient:
@@ -59,6 +61,8 @@ class OpenAIClient:
         """Send *prepared* once and return the response of a success; raise the taxonomy's error for everything else."""
         sdk = self._pool.ready() or await self._pool.client()
         try:
+            if sdk.own:
+                return await self._send_by(sdk.own[key.index], prepared, timeouts, stream=stream)
             # Neither key nor prompt stands in a local: tracebacks may show them.
             return await sdk.client.post(
                 sdk.url,
@@ -74,8 +78,34 @@ class OpenAIClient:
         except self.errors as exc:
             raise self.failure(exc) from exc
         except RuntimeError as exc:
-            if sdk.client.is_closed():
+            if (sdk.own[key.index] if sdk.own else sdk.client).is_closed():
                 raise ConfigurationError("the http_client of this provider is closed") from exc
+            raise
+
+    async def _send_by(
+        self, client: AsyncOpenAI, prepared: Prepared, timeouts: Timeouts, *, stream: bool
+    ) -> httpx2.Response:
+        """Send by a client that the user built: it knows its credentials and makes the address from path and body."""
+        import httpx2
+
+        try:
+            return await client.post(
+                f"/{self._path}",
+                cast_to=httpx2.Response,
+                body=dict(prepared.body),
+                options={
+                    "headers": {**self._settings.headers, **(prepared.headers or {})},
+                    "timeout": http_timeout(timeouts, stream=stream),
+                    "max_retries": 0,
+                },
+                stream=stream,
+                stream_cls=None,
+            )
+        except ImportError as missing:
+            raise missing_extra(missing) from missing
+        except (RuntimeError, ValueError) as failure:
+            if is_set_up(failure):
+                raise AuthenticationError("the client of this provider has no credentials: see the cause") from failure
             raise
 
     def failure(self, exc: Exception) -> ReliableLLMError:
@@ -106,6 +136,10 @@ class OpenAIClient:
         import jiter  # noqa: F401 - the first answer is decoded on the event loop
         import openai
 
+        self.errors = (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, ConnectionError)
+        if self._settings.clients:
+            own = cast("tuple[AsyncOpenAI, ...]", tuple(built(self._settings.clients, http, SDK)))
+            return _Sdk(own[0], self._path, httpx2.Response, own)
         client = openai.AsyncOpenAI(
             api_key=_PLACEHOLDER,
             base_url=self._settings.base_url,
@@ -116,5 +150,4 @@ class OpenAIClient:
         # An absolute address spares the client from joining it anew for every request. A base without a path has no
         # slash at its end.
         url = str(client.base_url).rstrip("/") + f"/{self._path}"
-        self.errors = (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, ConnectionError)
         return _Sdk(client, url, httpx2.Response)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NoReturn, TypeVar
 
 from reliable_llm.core.rules.needles import Guarded
-from reliable_llm.errors import Kind, Scope
+from reliable_llm.errors import ConfigurationError, Kind, Scope
+
+EnumT = TypeVar("EnumT", bound=StrEnum)
 
 NO_STATUS = 0
 """Stands in `Rule.statuses` for a failure without an HTTP status of its own: a frame inside a stream, a bare text."""
+
+
+_LONGEST_SHOWN: Final = 80
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -25,6 +34,9 @@ class Rule:
     `codes`: the code, type, status or reason that the vendor's body gives, compared whole and without regard to case.
     `pattern`: a regular expression searched in the vendor's message, its first 4,000 characters, without regard to
     case. Anchor it: vendors quote prompts, keys and model names.
+
+    Raises `ConfigurationError` for an argument that could never work: a `kind` that is none, a `pattern` that is no
+    regular expression, a string where a tuple is wanted.
 
     What a rule leaves at None follows from the kind and the wait. `retry_after`, in seconds, is used where the failure
     names no wait. `reason` is for people: a source, or one line.
@@ -51,7 +63,21 @@ class Rule:
     lowered: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "expression", Guarded(self.pattern))
+        object.__setattr__(self, "kind", _member("kind", self.kind, Kind))
+        if self.scope is not None:
+            object.__setattr__(self, "scope", _member("scope", self.scope, Scope))
+        for name in ("name", "pattern", "reason"):
+            _check_text(name, getattr(self, name))
+        if self.feature is not None:
+            _check_text("feature", self.feature)
+        for name in ("vendors", "codes"):
+            object.__setattr__(self, name, _strings(name, getattr(self, name)))
+        object.__setattr__(self, "statuses", _statuses(self.statuses))
+        for name in ("rotate_key", "retry_same", "failover"):
+            if not isinstance(getattr(self, name), bool | None):
+                _refuse(name, "True, False or None", getattr(self, name))
+        _check_seconds(self.retry_after)
+        object.__setattr__(self, "expression", _expression(self.pattern))
         object.__setattr__(self, "lowered", frozenset(code.lower() for code in self.codes))
 
     def fits(self, *, vendors: Sequence[str], status: int, codes: Sequence[str], texts: Sequence[str]) -> bool:
@@ -67,3 +93,49 @@ class Rule:
         if self.vendors and not any(vendor in self.vendors for vendor in vendors):
             return False
         return not self.lowered or not self.lowered.isdisjoint(codes)
+
+
+def _refuse(name: str, wanted: str, got: object) -> NoReturn:
+    raise ConfigurationError(f"Rule.{name} must be {wanted}, got {repr(got)[:_LONGEST_SHOWN]}")
+
+
+def _member(name: str, value: object, kinds: type[EnumT]) -> EnumT:
+    if isinstance(value, str) and value in set(kinds):
+        return kinds(value)
+    _refuse(name, f"one of {', '.join(sorted(kinds))}", value)
+
+
+def _check_text(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        _refuse(name, "a string", value)
+
+
+def _strings(name: str, values: object) -> tuple[str, ...]:
+    if isinstance(values, list | tuple | set | frozenset) and all(isinstance(v, str) and v.strip() for v in values):
+        return tuple(values)
+    _refuse(name, f'a tuple of strings that are not empty, such as {name}=("a", "b")', values)
+
+
+def _statuses(values: object) -> tuple[int, ...]:
+    if isinstance(values, list | tuple | set | frozenset) and all(map(_is_status, values)):
+        return tuple(values)
+    _refuse("statuses", "a tuple of HTTP statuses, such as statuses=(403,)", values)
+
+
+def _is_status(value: object) -> bool:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return is_number and (value == NO_STATUS or 100 <= value <= 599)  # type: ignore[operator]
+
+
+def _check_seconds(value: object) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        _refuse("retry_after", "a number of seconds from 0", value)
+
+
+def _expression(pattern: str) -> Guarded:
+    try:
+        return Guarded(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        _refuse("pattern", f"a regular expression ({error})", pattern)
