@@ -34,8 +34,9 @@ class RetryPolicy:
     """When to try again, and how long to wait first.
 
     `max_retries`: further attempts on one candidate after the first. `backoff`: the first wait, multiplied by
-    `multiplier` each time, at most `cap`. `jitter` 0 to 1: the share of a computed wait that is left to chance; on a
-    server's hint it only adds (at most five seconds). `patience`: the longest wait on a rate-limited candidate while
+    `multiplier` each time, at most `cap`. `jitter` 0 to 1: the share of a computed wait that is left to chance.
+    `hint_jitter` 0 to 1: the same for a server's hint, to which it only adds (a share of the first five seconds), so
+    that callers limited together do not return together. `patience`: the longest wait on a rate-limited candidate while
     another one is ready. `wait_for_cooldown`: with every candidate cooling, wait for the first to come back if that is
     within `cap`. `reserve`: seconds of the deadline kept for each candidate not yet tried. `failover_on`: kinds that
     are raised by default and shall move on instead (content_policy, invalid_output, output_truncated, ...).
@@ -48,6 +49,7 @@ class RetryPolicy:
     multiplier: float = 2.0
     cap: float = 30.0
     jitter: float = 0.5
+    hint_jitter: float = 0.02
     patience: float = 1.0
     wait_for_cooldown: bool = True
     reserve: float = 0.0
@@ -61,6 +63,7 @@ class RetryPolicy:
         check_number("RetryPolicy", "multiplier", self.multiplier, low=1, high=1000)
         check_number("RetryPolicy", "cap", self.cap, low=0)
         check_number("RetryPolicy", "jitter", self.jitter, low=0, high=1)
+        check_number("RetryPolicy", "hint_jitter", self.hint_jitter, low=0, high=1)
         check_number("RetryPolicy", "patience", self.patience, low=0)
         check_number("RetryPolicy", "reserve", self.reserve, low=0)
         check_number("RetryPolicy", "schema_retries", self.schema_retries, low=0, high=10, whole=True)

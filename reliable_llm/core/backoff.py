@@ -9,7 +9,7 @@ from reliable_llm.policy import RetryPolicy
 # ZeroClaw's floor: below it a retry is a hammer, whatever the configuration says.
 FLOOR: Final = 0.05
 
-# Jitter on a server's hint only adds, and never more than this share of five seconds: it spreads, it does not delay.
+# The jitter of a hint is a share of at most this many seconds of it: it spreads, it does not delay.
 HINT_SPREAD: Final = 5.0
 
 # 2.0 ** 1024 overflows; with any sane cap the delay stopped growing long before.
@@ -24,4 +24,4 @@ def backoff_delay(policy: RetryPolicy, waits: int, chance: float) -> float:
 
 def spread(policy: RetryPolicy, hint: float, chance: float) -> float:
     """Return what to add to a server's *hint*, so that callers limited together do not return together."""
-    return policy.jitter * chance * min(hint, HINT_SPREAD)
+    return policy.hint_jitter * chance * min(hint, HINT_SPREAD)

@@ -150,6 +150,7 @@ def _retry(policy: written.Policy) -> RetryPolicy:
         backoff=policy.backoff_s,
         cap=policy.cap_s,
         jitter=policy.jitter,
+        hint_jitter=policy.jitter,
         patience=policy.cap_s if policy.patience_s is None else policy.patience_s,
         wait_for_cooldown=policy.wait_for_cooldown,
         reserve=policy.reserve_per_remaining_candidate_s,

@@ -15,6 +15,7 @@ policies = st.builds(
     multiplier=st.floats(1, 1_000),
     cap=st.floats(0, 1e6),
     jitter=st.floats(0, 1),
+    hint_jitter=st.floats(0, 1),
 )
 chances = st.floats(0, 1, exclude_max=True)
 
@@ -64,7 +65,11 @@ def test_a_later_wait_is_never_shorter(policy: RetryPolicy, waits: int, chance: 
 
 @pytest.mark.parametrize(("hint", "added"), [(2, 0.5), (5, 1.25), (3600, 1.25)])
 def test_a_hint_is_spread_by_its_share_of_five_seconds_at_most(hint: float, added: float) -> None:
-    assert spread(RetryPolicy(jitter=0.5), hint, 0.5) == added
+    assert spread(RetryPolicy(hint_jitter=0.5), hint, 0.5) == added
+
+
+def test_by_default_a_hint_is_kept_within_two_percent() -> None:
+    assert 0 < spread(RetryPolicy(), 2, 0.999) < 0.04
 
 
 @given(policy=policies, hint=st.floats(0, 1e9), chance=chances)
@@ -73,4 +78,4 @@ def test_jitter_only_adds_to_a_hint(policy: RetryPolicy, hint: float, chance: fl
 
 
 def test_without_jitter_a_hint_is_kept_to_the_second() -> None:
-    assert spread(RetryPolicy(jitter=0), 7, 0.9) == 0
+    assert spread(RetryPolicy(hint_jitter=0), 7, 0.9) == 0

@@ -120,7 +120,7 @@ def test_jitter_shortens_a_backoff() -> None:
 
 
 def test_jitter_lengthens_a_hint() -> None:
-    steps = trip({"a": [limited(3)]}, "a/m1", retry=RetryPolicy(jitter=0.5), chance=0.5)
+    steps = trip({"a": [limited(3)]}, "a/m1", retry=RetryPolicy(hint_jitter=0.5), chance=0.5)
     assert steps[1] == "wait 3.75"
 
 
@@ -545,7 +545,7 @@ def test_a_limit_that_would_pass_the_deadline_is_not_waited_for() -> None:
 
 
 def test_jitter_does_not_push_a_wait_past_the_deadline() -> None:
-    steps = trip({"a": [limited(3)]}, "a/m1", deadline=3.1, retry=RetryPolicy(jitter=1), chance=0.9)
+    steps = trip({"a": [limited(3)]}, "a/m1", deadline=3.1, retry=RetryPolicy(hint_jitter=1), chance=0.9)
     assert steps[:2] == ["a#1/m1", "wait 3"]
 
 
