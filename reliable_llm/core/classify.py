@@ -22,6 +22,7 @@ from reliable_llm.core.rules.rule import NO_STATUS, Rule
 from reliable_llm.core.rules.statuses import BY_CLASS, BY_STATUS_CLASS, BY_TRANSPORT, kind_of_status
 from reliable_llm.core.rules.table import Table
 from reliable_llm.core.rules.umbrella import WEAK
+from reliable_llm.core.unwrap import error_of_choice
 from reliable_llm.core.verdict import judge, with_tokens
 from reliable_llm.errors import Kind, Verdict, default_verdict
 
@@ -41,6 +42,7 @@ PHRASES: Final = Table(
     (
         *request.FIRST,
         *health.TOO_LARGE,
+        *health.PER_MINUTE,
         *request.POLICY,
         *request.LENGTH,
         *predecessors.PHRASES,
@@ -119,7 +121,8 @@ def _no_error_inside(failure: Failure, facts: Facts) -> bool:
     if "trait:success" not in facts.codes:
         return False
     outer = facts.details.envelopes[0] if facts.details.envelopes else {}
-    return not (outer.get("error") or outer.get("base_resp") or outer.get("type") == "error" or _coded(outer))
+    said = outer.get("error") or outer.get("base_resp") or outer.get("type") == "error" or error_of_choice(outer)
+    return not (said or _coded(outer))
 
 
 def _coded(outer: object) -> bool:

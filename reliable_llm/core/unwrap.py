@@ -145,6 +145,14 @@ def _envelopes(value: object, depth: int) -> Iterator[Mapping[str, object]]:
         if isinstance(level.get(key), dict | list) or (key == "message" and isinstance(level.get(key), str)):
             yield from _envelopes(level[key], depth + 1)
     yield from _envelopes(mapping(level.get("metadata")).get("raw"), depth + 1)
+    yield from _envelopes(error_of_choice(level), depth + 1)
+
+
+def error_of_choice(body: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the error that stands where the first choice of an answer should be; empty where there is none."""
+    choices = body.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    return mapping(mapping(first).get("error"))
 
 
 def _embedded(message: str) -> Mapping[str, object]:

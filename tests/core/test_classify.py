@@ -436,3 +436,12 @@ def test_no_built_in_phrase_is_bound_to_a_2xx() -> None:
 
 def test_an_unknown_4xx_is_never_tried_again_and_an_unknown_5xx_may_be() -> None:
     assert (kind_of_status(499 - 20), kind_of_status(555)) == (Kind.INVALID_REQUEST, Kind.SERVER_ERROR)
+
+
+def test_an_error_where_the_choice_of_an_answer_should_be_is_that_error() -> None:
+    broken = {"index": 0, "finish_reason": "error", "error": {"code": 429, "message": "Rate limited"}}
+    whole = {"index": 0, "finish_reason": "stop", "error": None, "message": {"content": "429 rate limited"}}
+    answers_of = (broken, whole, "odd")
+    kinds = [classify(failed(200, {"choices": [choice]}, vendor="openrouter")).kind for choice in answers_of]
+
+    assert kinds == [Kind.RATE_LIMITED, Kind.MALFORMED_RESPONSE, Kind.MALFORMED_RESPONSE]

@@ -238,6 +238,7 @@ KEYS: Final = (
         r"\blogin fail|\btoken (?:has |is )?expired|"
         r"\bno (?:auth(?:entication)? )?credentials (?:found|provided)|\bcredentials? (?:were )?not (?:found|"
         r"provided)|"
+        r"\bno such organi[sz]ation\b|"
         r"\bno cookie auth|^user not found|\bkey .{0,20}\bnot found in db|\binvalid proxy server token",
         reason="the key is refused",
     ),

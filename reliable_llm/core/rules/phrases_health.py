@@ -45,6 +45,18 @@ TOO_LARGE: Final = (
     ),
 )
 
+PER_MINUTE: Final = (
+    Rule(
+        kind=Kind.RATE_LIMITED,
+        name="phrase.tokens_per_minute",
+        statuses=(NO_STATUS,),
+        pattern=r"\bper[- ](?:minute|min|second) (?:token |request )?rate limit|"
+        r"\brate limit (?:of|for)\b.{0,80}\bper (?:minute|min|second)\b|"
+        r"\b(?:tokens?|requests?) per (?:minute|min|second)\b",
+        reason="counts tokens, and by the minute: that is no word on the window",
+    ),
+)
+
 BUSY: Final = (
     r"\b(?:currently |temporarily |is |are |been |server |engine |model |service |system |upstream |we're |)"
     r"overloaded\b|"
@@ -101,10 +113,11 @@ LOAD: Final = (
         kind=Kind.OVERLOADED,
         name="phrase.model_is_loading",
         statuses=(*_LOAD_AT, 502, 404),
-        pattern=r"^loading model|\bmodel .{0,80}\bis (?:currently |still )?(?:loading|being loaded|warming up|"
+        pattern=r"^(?:failed to load|loading) model|"
+        r"\bmodel .{0,80}\bis (?:currently |still )?(?:loading|being loaded|warming up|"
         r"starting|not ready)|"
         r"\bmodel is (?:currently )?not ready|\bno healthy (?:upstream|deployment)|^llm server loading model|"
-        r"^model (?:was |is |has been )?unloaded\b",
+        r"^(?:the )?model (?:was |is |has |has been )?unloaded\b",
         scope=Scope.MODEL,
         reason="not ready yet",
     ),

@@ -110,7 +110,7 @@ LENGTH: Final = (
         rf"\bexpected maxlength: {_N}, actual: {_N}|\bmax_tokens must be at least 1, got -\d|"
         rf"\bmust have less than {_N} tokens|"
         r"\binputs?\W? tokens \+ \W?max_new_tokens|\bprompt_tokens\b.{0,30}\bmust be less than|"
-        r"\btruncating input\b|\bslot context\b|"
+        r"\bcontext shift is disabled\b|\btruncating input\b|\bslot context\b|"
         r"^too many (?:input )?tokens(?! per\b)(?!, please)|\btoken limit exceeded|"
         r"\bnumber of (?:input )?tokens\b.{0,40}\bexceed",
         reason="longer than the model's window",
@@ -201,6 +201,7 @@ _NO_MODEL: Final = (
     r"no longer (?:available|supported|exists)|could not be found|cannot be found|is invalid)|"
     r"\b(?:invalid|unknown|unsupported|no such|unrecognized|nonexistent) model\b|^model: |"
     r"\bnot a valid model\b|\bno endpoints found for\b|\btry pulling it\b|\bno model named\b|"
+    r"\bmodel is only supported in v1/|\bnot servable in region\b|\bprovide a valid model\b|"
     r"\bmodel_not_found\b|\bno provider (?:found )?for model|^not found the model\b|^llm provider not provided\b"
 )
 

@@ -70,24 +70,24 @@ WEAK: Final = (
         reason="the type of a model that is not there",
     ),
     Rule(
+        kind=Kind.OVERLOADED,
+        name="type.unavailable",
+        codes=("unavailable", "service_unavailable", "serviceunavailable", "temporarily_unavailable"),
+        statuses=(NO_STATUS, 503, 529, 500, 429),
+        reason="the type of a vendor out of capacity",
+    ),
+    Rule(
         kind=Kind.SERVER_ERROR,
         name="type.server_error",
         codes=words(
             """
             server_error api_error internal_error internal_server_error internalservererror internalserverexception
             internalserviceerror internalfailure internal upstream_error bad_gateway provider_unavailable server
-            modelerrorexception unknown_error unknown
+            modelerrorexception model_error unknown_error unknown
             """
         ),
         statuses=(NO_STATUS, 500, 502, 503),
         reason="the vendor failed",
-    ),
-    Rule(
-        kind=Kind.OVERLOADED,
-        name="type.unavailable",
-        codes=("unavailable", "service_unavailable", "serviceunavailable", "temporarily_unavailable"),
-        statuses=(NO_STATUS, 503, 529, 500, 429),
-        reason="the type of a vendor out of capacity",
     ),
     Rule(
         kind=Kind.INVALID_REQUEST,
