@@ -111,6 +111,14 @@ def test_what_would_be_written_is_known_beforehand(level: int, written: bool) ->
     assert EventLog().wants(level) is written
 
 
+def test_a_level_that_is_set_later_counts_from_then_on() -> None:
+    log = EventLog()
+    configured(logging.CRITICAL)
+    before = log.wants(events.INFO)
+    configured(logging.INFO)
+    assert (before, log.wants(events.INFO)) == (False, True)
+
+
 def test_a_logger_that_does_not_tell_its_level_gets_everything() -> None:
     structlog.configure(wrapper_class=structlog.BoundLogger)
     assert EventLog().wants(events.DEBUG)

@@ -27,19 +27,25 @@ _RESERVED: Final = frozenset({"self", "event", "method_name", "exc_info", "stack
 class EventLog:
     """The listener that writes events to structlog."""
 
-    __slots__ = ("_logger",)
+    __slots__ = ("_bound", "_bound_by", "_logger")
 
     def __init__(self) -> None:
         self._logger = structlog.get_logger(LOGGER)
+        self._bound: object = None
+        self._bound_by: tuple[object, object] | None = None
 
     def wants(self, level: int) -> bool:
         """Tell whether an event of this level would be written; asked before a debug event is built at all."""
         if not structlog.is_configured():
             return level >= WARNING
+        # Binding costs more than all the rest of an event: done once for each configuration.
+        config = structlog.get_config()
+        bound_by = config["wrapper_class"], config["logger_factory"]
+        if bound_by != self._bound_by:
+            self._bound, self._bound_by = self._logger.bind(), bound_by
         # Looked up on the class: structlog's generic logger claims to have every method.
-        bound = self._logger.bind()
-        enabled: Callable[[object, int], bool] | None = getattr(type(bound), "is_enabled_for", None)
-        return enabled is None or enabled(bound, level)
+        enabled: Callable[[object, int], bool] | None = getattr(type(self._bound), "is_enabled_for", None)
+        return enabled is None or enabled(self._bound, level)
 
     def __call__(self, event: Event, tags: Mapping[str, str], /) -> None:
         if event.level < WARNING and not self.wants(event.level):

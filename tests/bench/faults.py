@@ -1,7 +1,7 @@
 """The same faults against this library and its peers, side by side, on one loopback server in real time.
 
     python tests/bench/faults.py            # ours; a peer joins when it is installed
-    python tests/bench/faults.py --quick    # fewer calls
+    python tests/bench/faults.py --quick    # fewer calls, shorter waits
 
 Peers: LiteLLM Router, LangChain with_fallbacks, Pydantic AI FallbackModel, each with its defaults and a fallback.
 Each row tells the time to answer, the requests to the primary and what the caller got; then come our own figures on
@@ -24,7 +24,7 @@ from typing import Self
 
 import structlog
 
-from reliable_llm import FailoverChat, Provider, ReliableLLMError, RetryPolicy, Timeouts
+from reliable_llm import FailoverChat, Provider, ReliableLLMError, StreamInterruptedError, Timeouts
 
 Ask = Callable[[], Awaitable[str]]
 PATIENCE_S = 45.0
@@ -35,12 +35,16 @@ PATIENCE_S = 45.0
 
 @dataclass
 class Answer:
-    """What the server does with one request. `status` 0 means that it never answers."""
+    """What the server does with one request.
+
+    `status` 0 means that it never answers, and `length` above that of the body that the connection is cut in it.
+    """
 
     status: int = 200
     body: str = ""
     kind: str = "application/json"
     headers: dict[str, str] = field(default_factory=dict)
+    length: int | None = None
 
 
 def chat_body(text: str | None, reason: str = "stop") -> str:
@@ -54,6 +58,15 @@ def chat_body(text: str | None, reason: str = "stop") -> str:
 def error(status: int, kind: str, code: str | None = None, **headers: str) -> Answer:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Answer(status, json.dumps({"error": {"message": "m", "type": kind, "code": code}}), headers=named)
+
+
+def stream(*frames: str, cut: bool = False) -> Answer:
+    """Two pieces of text, then *frames*."""
+    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    deltas = [{"index": 0, "delta": {"content": text}, "finish_reason": None} for text in ("half ", "a ")]
+    texts = [json.dumps({**head, "choices": [delta]}) for delta in deltas]
+    body = "".join(f"data: {frame}\n\n" for frame in (*texts, *frames))
+    return Answer(body=body, kind="text/event-stream", length=len(body) + 100 if cut else None)
 
 
 OK = Answer(body=chat_body("primary"))
@@ -85,7 +98,7 @@ class Server:
         self.times.clear()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
+        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             while await self._one(reader, writer):
                 pass
         writer.close()
@@ -100,7 +113,7 @@ class Server:
             return False
         writer.write(_response(answer))
         await writer.drain()
-        return True
+        return answer.length is None
 
     def _answer(self, path: str, key: str) -> Answer:
         side = path[1]
@@ -113,7 +126,8 @@ class Server:
 
 def _response(answer: Answer) -> bytes:
     body = answer.body.encode()
-    headers = {"content-type": answer.kind, "content-length": str(len(body)), **answer.headers}
+    length = len(body) if answer.length is None else answer.length
+    headers = {"content-type": answer.kind, "content-length": str(length), **answer.headers}
     lines = [f"HTTP/1.1 {answer.status} X", *(f"{name}: {value}" for name, value in headers.items())]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
@@ -298,32 +312,60 @@ async def _at_once(chat: FailoverChat, calls: int) -> int:
 
 async def a_hint_is_shared(server: Server, _calls: int) -> str:
     chat = ours(server, fallback=False)
-    retry = RetryPolicy(jitter=0)
     server.play(lambda _key, _number: OK)
     await chat("hi")
     limit = error(429, "requests", "rate_limit_exceeded", retry_after="2")
     server.play(lambda _key, number: limit if number == 1 else OK)
-    first = asyncio.create_task(chat("hi", retry=retry))
+    first = asyncio.create_task(chat("hi"))
     await asyncio.sleep(0.2)
-    await asyncio.gather(first, *(chat("hi", retry=retry) for _ in range(9)))
+    await asyncio.gather(first, *(chat("hi") for _ in range(9)))
     waited = [at - server.times[0] for at in server.times[1:]]
     return f"{len(server.times)} requests for 10 callers, the next {min(waited):.3f} s after a hint of 2 s (2 %: 2.040)"
 
 
+async def broken_streams(server: Server, _calls: int) -> str:
+    broken = {
+        "cut": stream(cut=True),
+        "error frame": stream(json.dumps({"error": {"message": "m", "type": "server_error"}})),
+        "clean end": stream(),
+    }
+    return ", ".join([f"{name}: {await _told(server, answer)}" for name, answer in broken.items()])
+
+
+async def _told(server: Server, answer: Answer) -> str:
+    chat = ours(server)
+    server.play(lambda _key, _number: answer)
+    try:
+        async with chat.stream("hi") as answering:
+            await answering.reply()
+    except StreamInterruptedError as interrupted:
+        return f"told, with {interrupted.partial_text!r}"
+    return "NOT DETECTED"
+
+
 async def a_stall_is_left(server: Server, _calls: int) -> str:
-    timeouts = Timeouts(attempt=1, first_byte=1)
+    return await _stalled(server, Timeouts(attempt=1, first_byte=1), "with a timeout of 1 s (at most 1.05)")
+
+
+async def a_stall_is_left_by_default(server: Server, _calls: int) -> str:
+    return await _stalled(server, Timeouts(), "with the defaults (60, and what a request takes)")
+
+
+async def _stalled(server: Server, timeouts: Timeouts, said: str) -> str:
     chat = FailoverChat(
         [
             Provider.openai(name="primary", keys=["k1"], models=["m"], base_url=server.url("p"), timeouts=timeouts),
             Provider.openai(name="fallback", keys=["f1"], models=["m"], base_url=server.url("f")),
-        ],
-        retry=RetryPolicy(max_retries=0),
+        ]
     )
     await chat.warmup()
     server.play(lambda _key, _number: Answer(status=0))
     started = time.perf_counter()
     reply = await chat("hi")
-    return f"{reply.text} answered after {time.perf_counter() - started:.3f} s with a timeout of 1 s (at most 1.05)"
+    return f"{reply.text} answered after {time.perf_counter() - started:.3f} s {said}"
+
+
+ROWS = (three_of_ten_keys_limited, quota_gone, a_fifth_fails, a_hint_is_shared, broken_streams, a_stall_is_left)
 
 
 async def main(*, quick: bool) -> None:
@@ -331,12 +373,12 @@ async def main(*, quick: bool) -> None:
     logging.disable(logging.CRITICAL)
     calls = 100 if quick else 1000
     async with Server() as server:
-        for row in (three_of_ten_keys_limited, quota_gone, a_fifth_fails, a_hint_is_shared, a_stall_is_left):
+        for row in ROWS if quick else (*ROWS, a_stall_is_left_by_default):
             print(f"{row.__name__.replace('_', ' ')}: {await row(server, calls)}", flush=True)
         await side_by_side(server)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="100 calls instead of 1,000")
+    parser.add_argument("--quick", action="store_true", help="100 calls instead of 1,000, and no wait of a minute")
     asyncio.run(main(quick=parser.parse_args().quick))
