@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from reliable_llm.commands.settings import settings_of, summary_of
 from reliable_llm.config import MODELS_VARIABLE, key_variable, vendors_with_key
+from reliable_llm.config_clouds import is_signed
 from reliable_llm.errors import ConfigurationError
 from reliable_llm.policy import RecoveryPolicy, RetryPolicy, Timeouts
 from reliable_llm.tomlfile import nearest
@@ -134,20 +135,34 @@ def _provider(found: Found) -> Iterator[str]:
     yield f'name = "{preset.name}"'
     if preset.name != preset.sdk:
         yield _noted(f'vendor = "{preset.name}"', "how its failures are read")
-    yield _noted(f'keys_env = ["{found.variable}"]', _about_keys(found))
+    if is_signed(preset.name):
+        yield from _signing(found)
+    else:
+        yield _noted(f'keys_env = ["{found.variable}"]', _about_keys(found))
     if found.models:
         yield f"models = [{_quoted(found.models)}]"
     else:
         yield _noted("models = []", "name at least one, as the vendor calls it")
-    if preset.base_url is None:
+    if preset.base_url is None and not is_signed(preset.name):
         yield _noted('base_url = "https://..."', "the address of your account")
-    else:
+    elif preset.base_url is not None:
         yield f'# base_url = "{preset.base_url}"'
     yield _noted("# max_concurrency = 20", "requests under way at once; without it, there is no limit")
 
 
+def _signing(found: Found) -> Iterator[str]:
+    """Yield what a cloud's own client signs requests with; no key is needed where somebody is signed in."""
+    if found.preset.name == "bedrock":
+        yield _noted('region = "us-east-1"', "yours")
+        mark = "" if found.is_set else "# "
+        yield _noted(f'{mark}keys_env = ["{found.variable}"]', "an API key of Bedrock's; else AWS signs you in")
+    else:
+        yield _noted('region = "global"', "or one of Google's regions")
+        yield _noted('project = "my-project"', "yours; Google's default credentials sign you in")
+
+
 def _noted(setting: str, note: str) -> str:
-    return f"{setting:<36}# {note}"
+    return f"{setting + ' ':<36}# {note}"
 
 
 def _about_keys(found: Found) -> str:
@@ -175,6 +190,8 @@ def _told(path: str, found: Sequence[Found]) -> str:
     lines = [f"wrote {path}"]
     for each in found:
         where = f"keys from {each.variable}" + ("" if each.is_set else ", which is not set yet")
+        if is_signed(each.preset.name) and not each.is_set:
+            where = "whoever is signed in there"
         lines.append(f"  {each.preset.name}: {where}; models: {', '.join(each.models) or 'none yet'}")
     empty = any(not each.models for each in found)
     todo = "name the models in it, then: " if empty else ""
