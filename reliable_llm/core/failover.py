@@ -238,14 +238,20 @@ class FailoverCall:
             self._pass_by(visit, now, back)
             return None
         wait = max(back, visit.again) - now
-        longest = self._retry.cap
-        if self._another_is_ready(now) or self._held_back(now):
-            longest = self._retry.patience if visit.is_rate_limited else -1.0
-        if wait > longest or not self._fits(now, wait):
+        if wait > self._longest_wait(visit, wait, now) or not self._fits(now, wait):
             self._pass_by(visit, now, back)
             return None
         visit.waits += 1
         return self._rest(visit.stop, now, wait, chance)
+
+    def _longest_wait(self, visit: Visit, wait: float, now: float) -> float:
+        """Return how long a resting candidate may be waited for; *wait* is what it would take."""
+        cap, patience = self._retry.cap, self._retry.patience
+        if wait > cap and wait > patience:  # whoever else is there: a key that is out of quota, above all
+            return cap
+        if self._another_is_ready(now) or self._held_back(now):
+            return patience if visit.is_rate_limited else -1.0
+        return cap
 
     def _wait_for_first(self, now: float, chance: float) -> Action:
         """Every candidate was passed: wait for the one that is back first, if that is allowed and soon enough."""
