@@ -6,6 +6,9 @@ import asyncio
 import json
 
 import anthropic
+import botocore.eventstream
+import botocore.exceptions
+import google.auth.exceptions
 import httpx2
 import openai
 import pytest
@@ -148,3 +151,24 @@ def test_every_preset_with_a_base_url_is_found_by_it() -> None:
 def test_only_servers_of_ones_own_do_without_a_key() -> None:
     keyless = {preset.name for preset in VENDORS.values() if not preset.needs_key}
     assert keyless == {"ollama", "vllm", "llamacpp", "lmstudio", "litellm"}
+
+
+@pytest.mark.parametrize(
+    ("exc", "kind"),
+    [
+        (botocore.exceptions.NoCredentialsError(), Kind.AUTHENTICATION),
+        (botocore.exceptions.UnauthorizedSSOTokenError(), Kind.AUTHENTICATION),
+        (botocore.exceptions.CredentialRetrievalError(provider="p", error_msg="m"), Kind.AUTHENTICATION),
+        (botocore.exceptions.ProfileNotFound(profile="p"), Kind.CONFIGURATION),
+        (botocore.exceptions.EndpointConnectionError(endpoint_url="https://x"), Kind.CONNECTION),
+        (botocore.exceptions.ConnectTimeoutError(endpoint_url="https://x"), Kind.TIMEOUT),
+        (botocore.exceptions.ReadTimeoutError(endpoint_url="https://x"), Kind.TIMEOUT),
+        (botocore.eventstream.ChecksumMismatch(1, 2), Kind.MALFORMED_RESPONSE),
+        (google.auth.exceptions.DefaultCredentialsError("none were found"), Kind.AUTHENTICATION),
+        (google.auth.exceptions.RefreshError("invalid_grant: revoked"), Kind.AUTHENTICATION),
+        (google.auth.exceptions.TransportError("refused"), Kind.CONNECTION),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
+)
+def test_what_the_clouds_own_packages_raise_is_known(exc: Exception, kind: Kind) -> None:
+    assert diagnose(exc).kind is kind

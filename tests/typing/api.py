@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_type
 
+from anthropic import AsyncAnthropicFoundry
+from openai import AsyncAzureOpenAI
 from pydantic import BaseModel
 
 import reliable_llm
@@ -50,6 +52,7 @@ from reliable_llm import (
     run_tools,
     tool,
 )
+from reliable_llm.clients import bedrock, vertex
 from reliable_llm.testing import Drill, ok, rate_limited
 
 assert_type(reliable_llm.__version__, str)
@@ -92,6 +95,15 @@ def build(clock: Clock | None = None) -> FailoverChat:
         clock=clock or SystemClock(),
         listeners=[Counter()],
     )
+
+
+def on_clouds() -> None:
+    models = ["claude-sonnet-4-5"]
+    foundry = AsyncAnthropicFoundry(resource="acme")
+    Provider.anthropic(models=models, clients=[foundry, bedrock("us-west-2"), vertex("global", "acme")])
+    Provider.anthropic(models=models, clients=[lambda http: AsyncAnthropicFoundry(resource="acme", http_client=http)])
+    Provider.openai(models=models, clients=[AsyncAzureOpenAI(azure_endpoint="https://acme", api_version="2025-04-01")])
+    Provider.openai(models=models, clients=[foundry])  # type: ignore[list-item]
 
 
 def set_up() -> None:
