@@ -221,7 +221,10 @@ class QuotaRecovered(Event):
 
 @dataclass(frozen=True, slots=True)
 class CandidateResting(Event):
-    """A candidate was passed over without a request because of what is known about its keys or itself."""
+    """A candidate was passed over without a request because of what is known about its keys or itself.
+
+    `remaining` seconds until a key is back, None where that is not known. `probing`: another call is trying one now.
+    """
 
     event = "candidate_resting"
     level = DEBUG
@@ -229,6 +232,7 @@ class CandidateResting(Event):
     model: str
     reason: Kind
     remaining: float | None
+    probing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -609,7 +609,8 @@ class FailoverCall:
             return
         stop = visit.stop
         remaining = None if back is None else back - now
-        self._ledger.events.append(events.CandidateResting(stop.provider, stop.model, fault.kind, remaining))
+        probing = stop.health.ring.has_probe_out(now, stop.model)
+        self._ledger.events.append(events.CandidateResting(stop.provider, stop.model, fault.kind, remaining, probing))
         if fault.kind is Kind.QUOTA_EXHAUSTED and remaining is not None:
             self._ledger.events.append(events.QuotaModeActive(stop.provider, remaining))
 

@@ -100,7 +100,9 @@ def _event_words(facts: Mapping[str, object], keys: Mapping[str, str]) -> tuple[
 
 def _rest(facts: Mapping[str, object]) -> str:
     left = facts.get("remaining")
-    return f"{left:.0f} s more" if isinstance(left, int | float) else "until a probe has succeeded"
+    if facts.get("probing"):
+        return "another call is trying it"
+    return f"rests {left:.0f} s more" if isinstance(left, int | float) else "rests until a probe has succeeded"
 
 
 _EVENTS: Final[dict[str, tuple[Callable[[Mapping[str, object]], str], str]]] = {
@@ -116,7 +118,7 @@ _EVENTS: Final[dict[str, tuple[Callable[[Mapping[str, object]], str], str]]] = {
     "quota_mode_entered": (lambda f: f"{f['provider']} is out of quota: remembered for {f['seconds']:g} s", "warn"),
     "quota_probe": (lambda f: f"time is up: this one call tries {f['provider']} {f['key']} again", ""),
     "quota_recovered": (lambda f: f"{f['provider']} is back", "good"),
-    "candidate_resting": (lambda f: f"passes {f['provider']} over without a request: rests {_rest(f)}", "dim"),
+    "candidate_resting": (lambda f: f"passes {f['provider']} over without a request: {_rest(f)}", "dim"),
     "candidate_skipped": (lambda f: f"skips {f['provider']}/{f['model']}: {f['reason']}", "dim"),
     "candidate_parked": (lambda f: f"{f['provider']}/{f['model']} rests {f['seconds']:g} s ({f['reason']})", "warn"),
     "candidate_recovered": (lambda f: f"{f['provider']}/{f['model']} is back", "good"),

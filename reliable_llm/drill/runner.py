@@ -33,9 +33,13 @@ _DIGITS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a scenario was, what was observed, and whether that is what it expects."""
+    """What a scenario was, what was observed, and whether that is what it expects.
+
+    `compared` is False where the set-up was the user's own: the scenario's figures are no measure of it.
+    """
 
     scenario: Scenario
+    compared: bool = True
     unsupported: Sequence[str] = ()
     mismatches: Sequence[str] = ()
     unchecked: Sequence[str] = ()
@@ -65,7 +69,7 @@ def run_scenario(
     if unsupported:
         return Report(scenario=scenario, unsupported=unsupported)
     try:
-        plan = from_settings(scenario.setup, settings) if settings else None
+        plan = from_settings(scenario, settings) if settings else None
     except ValueError as exc:
         return Report(scenario=scenario, unsupported=[f"--config: {exc}"])
     drill = _Drill(scenario, plan, seed, tell)
@@ -229,21 +233,18 @@ class _Drill:
     def report(self) -> Report:
         seen = self._figures()
         events = self._timeline.events(self._keys())
-        findings = compare(self._scenario.expect, seen, events) if self._expects() else Findings()
+        findings = Findings() if self._plan else compare(self._scenario.expect, seen, events)
         findings.mismatches += [f"the caller's {name} changed" for name in self._talk.changed()]
         findings.mismatches += [f"{where}: the script has no more to say" for where in self._observed.unscripted]
         findings.mismatches += [f"{a.where}: request {a.number} was never closed" for a in self._observed.open()]
         return Report(
             scenario=self._scenario,
+            compared=self._plan is None,
             mismatches=findings.mismatches,
             unchecked=findings.unchecked,
             observed=seen,
             moments=self._timeline.moments,
         )
-
-    def _expects(self) -> bool:
-        # With the user's own configuration the scenario's figures are not the measure.
-        return self._plan is None
 
     def _figures(self) -> Json:
         names = [name for call in self._scenario.calls for name in expanded(call.id)]

@@ -169,18 +169,19 @@ def _recovery(policy: written.Policy) -> RecoveryPolicy:
     )
 
 
-def from_settings(setup: written.Setup, settings: Settings) -> Blueprint:
+def from_settings(scenario: written.Scenario, settings: Settings) -> Blueprint:
     """Map the scenario's P1, P2 and so on to the user's providers, in order; policies and timeouts are the user's.
 
-    Raises `ValueError` where the user has fewer providers, keys or models than the scenario speaks of.
+    Raises `ValueError` where the user has fewer providers or models than the scenario, or lacks a key that its script
+    treats in a way of its own.
     """
-    mine = _in_route_order(settings)
+    setup, mine = scenario.setup, _in_route_order(settings)
     if len(mine) < len(setup.providers):
         raise ValueError(f"needs {len(setup.providers)} providers, and the configuration has {len(mine)}")
     pairs = list(zip(setup.providers, mine, strict=False))
     return Blueprint(
         providers=[provider for _, provider in pairs],
-        sites=[_mapped(given, provider) for given, provider in pairs],
+        sites=[_mapped(given, provider, _keys_told_apart(given, scenario)) for given, provider in pairs],
         retry=settings.retry,
         recovery=settings.recovery,
         route=[_candidate(pair, pairs) for pair in setup.route] or None,
@@ -192,14 +193,24 @@ def _in_route_order(settings: Settings) -> list[Provider]:
     return sorted(settings.providers, key=lambda p: first.index(p.name) if p.name in first else len(first))
 
 
-def _mapped(given: written.Provider, mine: Provider) -> Site:
+def _keys_told_apart(given: written.Provider, scenario: written.Scenario) -> int:
+    """Return how many keys of *given* the script needs: up to the last one that it names."""
+    matches = (each.match.split("/", 2) for each in scenario.upstream)
+    named = [key for provider, key, _ in matches if provider == given.name and key in given.keys]
+    return max((given.keys.index(key) + 1 for key in named), default=1)
+
+
+def _mapped(given: written.Provider, mine: Provider, needed: int) -> Site:
     if len(mine.models) < len(given.models):
         raise ValueError(
             f"needs {len(given.models)} models at {mine.name}, and the configuration has {len(mine.models)}"
         )
-    if len(mine.keys) < len(given.keys):
-        raise ValueError(f"needs {len(given.keys)} keys for {mine.name}, and the configuration has {len(mine.keys)}")
-    keys = {key.reveal(): alias for key, alias in zip(mine.keys, _padded(given.keys, len(mine.keys)), strict=True)}
+    if len(mine.keys) < needed:
+        raise ValueError(
+            f"needs {needed} keys for {mine.name}, which its script tells apart, and the configuration has "
+            f"{len(mine.keys)}: add keys, or rehearse something else"
+        )
+    keys = {key.reveal(): alias for key, alias in zip(mine.keys, _padded(given.keys, len(mine.keys)), strict=False)}
     models = dict(zip(mine.models.values(), given.models, strict=False))
     return Site(name=given.name, keys=keys, models=models, rejects=given.rejects, pool_limit=given.pool_limit)
 

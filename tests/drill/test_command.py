@@ -155,6 +155,36 @@ def test_a_set_up_that_is_too_small_is_unsupported(tmp_path: Path, config: str) 
     assert "needs 3 providers, and the configuration has 2" in text
 
 
+def one_key(tmp_path: Path, config: str) -> str:
+    small = tmp_path / "one_key.toml"
+    text = Path(config).read_text(encoding="utf-8")
+    small.write_text(text.replace('["sk-first", "sk-second"]', '["sk-first"]'), encoding="utf-8")
+    return str(small)
+
+
+def test_a_story_that_treats_all_keys_alike_runs_with_as_many_as_there_are(tmp_path: Path, config: str) -> None:
+    status, text = told(story_name="vendor-down", config=one_key(tmp_path, config))
+    assert status == 0
+    assert "7 of 7 calls were answered" in text
+
+
+def test_a_story_that_tells_keys_apart_needs_them(tmp_path: Path, config: str) -> None:
+    status, text = told(story_name="two-keys", config=one_key(tmp_path, config))
+    assert status == 1
+    assert "needs 2 keys for openai, which its script tells apart, and the configuration has 1: add keys" in text
+
+
+def test_a_set_up_of_the_users_own_is_not_said_to_be_as_expected(config: str) -> None:
+    _, text = told(story_name="everything-down", config=config)
+    assert "1 of 3 calls were answered" in text
+    assert "As expected" not in text
+
+
+def test_a_call_beside_a_probe_is_told_that_another_one_tries() -> None:
+    _, text = told(story_name="two-keys")
+    assert text.count("passes openai over without a request: another call is trying it") == 3
+
+
 def test_no_key_of_the_users_is_printed(tmp_path: Path, config: str) -> None:
     page = tmp_path / "report.html"
     _, text = told(story_name="two-keys", config=config, html=str(page))
