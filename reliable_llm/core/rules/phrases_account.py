@@ -185,12 +185,13 @@ RIGHTS: Final = (
         r"\bmodel access is denied|\bnot allowed to (?:access|use|call) (?:the |this |publisher )*model|"
         r"\bkey not allowed to access model|"
         r"\bmodel\b.{0,80}\b(?:not|isn't) (?:included|available|enabled|allowed|supported|accessible)\b.{0,20}"
-        r"\b(?:in|for|on|with|under|by) (?:your|this|the current|the free)(?: current)? (?:plan|subscription|"
+        r"\b(?:in|for|on|with|under|by) (?:your|this|the)(?: \w+){0,3} (?:plan|subscription|"
         r"tier|account|organization|project|team|key)|"
         r"\bplan (?:does not|doesn't)(?: yet)? include|\bnot (?:included )?in your (?:plan|subscription)|"
         r"\b(?:model|service) (?:has |is )?not (?:been )?(?:activated|opened|enabled|open)\b|"
         r"\bhas not activated the model|"
-        r"\bis not available on (?:the free|your) (?:tier|plan)|\bterms\b.{0,30}\b(?:accept|acceptance)\b|"
+        r"\bis not available (?:on|in|with) (?:the|your)(?: \w+){0,3} (?:tier|plan|subscription)\b|"
+        r"\bterms\b.{0,30}\b(?:accept|acceptance)\b|"
         r"\brequires terms acceptance|"
         r"\bgated (?:repo|model)",
         scope=Scope.MODEL,

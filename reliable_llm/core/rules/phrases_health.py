@@ -70,7 +70,7 @@ BUSY: Final = (
     r"\bqueue (?:is )?(?:full|exceeded)|\bserver_busy\b|\bno (?:available|free|idle) (?:workers?|"
     r"instances?|gpus?|slots?|servers?)|"
     r"\bmaximum pending requests|\btemporarily out of\b|\btry again when .{0,20}load|"
-    r"\btemporarily limiting requests\b"
+    r"\btemporarily limiting requests\b|\bcurrently processing too many requests\b"
 )
 """What vendors say of their own load, whatever the status."""
 

@@ -28,6 +28,13 @@ NOT_WHAT_IT_SAYS: Final = (
         reason="reasoning of another issuer in the history: without it the same request passes",
     ),
     Rule(
+        kind=Kind.CONTEXT_WINDOW,
+        name="code.too_large_for_the_window",
+        codes=("request_too_large",),
+        pattern=r"\bprompt is too long\b|\bcontext window\b",
+        reason="Anthropic, Vertex: the code of a ceiling in bytes on a prompt longer than the window",
+    ),
+    Rule(
         kind=Kind.MALFORMED_RESPONSE,
         name="code.tool_use_failed",
         codes=("tool_use_failed",),
