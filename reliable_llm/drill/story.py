@@ -7,6 +7,7 @@ from typing import Final
 
 from reliable_llm.drill.load import ScenarioError, parse
 from reliable_llm.drill.scenario import Scenario
+from reliable_llm.tomlfile import nearest
 
 DEFAULT: Final = "two-keys"
 
@@ -20,7 +21,7 @@ def names() -> list[str]:
 def story(name: str) -> Scenario:
     """Return the story *name*. Raises `ScenarioError` naming those there are."""
     if name not in names():
-        raise ScenarioError(f"no story {name!r}; there are {', '.join(names())}")
+        raise ScenarioError(f"no story {name!r}{nearest(name, names())}")
     told = parse(_folder().joinpath(f"{name}.json").read_text(encoding="utf-8"), f"story {name}")[0]
     if isinstance(told, ScenarioError):
         raise told
