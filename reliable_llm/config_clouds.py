@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
-from reliable_llm.clients import bedrock, vertex
+from reliable_llm.adapters.clients import OnBedrock, OnVertex, bedrock, vertex
 from reliable_llm.tomlfile import Node, refuse
-
-if TYPE_CHECKING:
-    import httpx2
-    from anthropic import AsyncAnthropicBedrock, AsyncAnthropicVertex
-
-    Build = Callable[[httpx2.AsyncClient], AsyncAnthropicBedrock | AsyncAnthropicVertex]
 
 # What says where a cloud's client signs its requests, by vendor.
 _SIGNING: Final[Mapping[str, tuple[str, ...]]] = {"bedrock": ("region", "profile"), "vertex": ("region", "project")}
@@ -24,7 +18,9 @@ def is_signed(vendor: str) -> bool:
     return vendor in _SIGNING
 
 
-def clients_from_env(environ: Mapping[str, str], vendor: str, keys: tuple[str, ...]) -> list[Build]:
+def clients_from_env(
+    environ: Mapping[str, str], vendor: str, keys: tuple[str, ...]
+) -> list[OnBedrock] | list[OnVertex]:
     """Return what builds the clients; the variables are those that the clouds' own tools read."""
     if vendor == "bedrock":
         region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")
@@ -42,7 +38,9 @@ def signing_fields(given: Mapping[str, Node]) -> tuple[str, ...]:
     return _SIGNING.get(given["vendor"].text(), ())
 
 
-def clients_from_file(node: Node, given: Mapping[str, Node], keys: list[str] | None) -> list[Build]:
+def clients_from_file(
+    node: Node, given: Mapping[str, Node], keys: list[str] | None
+) -> list[OnBedrock] | list[OnVertex]:
     """Return what builds the clients of a table: one for each of Bedrock's API keys, or one that signs."""
     vendor = given["vendor"].text()
     told = {name: given[name].text() for name in _SIGNING[vendor] if name in given}

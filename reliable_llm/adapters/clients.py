@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from reliable_llm.credentials import Credential
 from reliable_llm.errors import ConfigurationError
 from reliable_llm.vendors import vendor_from_base_url
 
@@ -13,40 +14,70 @@ if TYPE_CHECKING:
     import httpx2
     from anthropic import AsyncAnthropicBedrock, AsyncAnthropicVertex
 
-# The clouds that have an address of their own choice: told by the class.
-_BY_CLASS: Final = (("Azure", "azure"), ("Foundry", "azure"), ("Bedrock", "bedrock"), ("Vertex", "vertex"))
+# Told by the class: the address may be a proxy's. Anthropic's own platform on AWS answers as Anthropic does.
+_BY_CLASS: Final = (
+    ("AnthropicAWS", "anthropic"),
+    ("Azure", "azure"),
+    ("Foundry", "azure"),
+    ("Bedrock", "bedrock"),
+    ("Vertex", "vertex"),
+)
 _EXTRAS: Final = {"boto3": "bedrock", "botocore": "bedrock", "google": "vertex"}
 
 
-def bedrock(
-    region: str | None = None, *, profile: str | None = None, key: str | None = None
-) -> Callable[[httpx2.AsyncClient], AsyncAnthropicBedrock]:
+class OnBedrock:
+    """Builds a client for Claude on Amazon Bedrock; see `bedrock`."""
+
+    vendor: Final = "bedrock"
+
+    def __init__(self, region: str | None, profile: str | None, key: Credential | None) -> None:
+        self._region = region
+        self._profile = profile
+        self._key = key
+
+    def __call__(self, http: httpx2.AsyncClient) -> AsyncAnthropicBedrock:
+        """Return the client, over the connections of *http*."""
+        from anthropic import AsyncAnthropicBedrock
+
+        return AsyncAnthropicBedrock(
+            aws_region=self._region,
+            aws_profile=self._profile,
+            api_key=self._key.reveal() if self._key else None,
+            http_client=http,
+        )
+
+
+class OnVertex:
+    """Builds a client for Claude on Google Vertex AI; see `vertex`."""
+
+    vendor: Final = "vertex"
+
+    def __init__(self, region: str, project: str) -> None:
+        self._region = region
+        self._project = project
+
+    def __call__(self, http: httpx2.AsyncClient) -> AsyncAnthropicVertex:
+        """Return the client, over the connections of *http*."""
+        from anthropic import AsyncAnthropicVertex
+
+        return AsyncAnthropicVertex(region=self._region, project_id=self._project, http_client=http)
+
+
+def bedrock(region: str | None = None, *, profile: str | None = None, key: str | None = None) -> OnBedrock:
     """Return what builds a client for Claude on Amazon Bedrock; needs the extra `reliable-llm[bedrock]`.
 
     Without *key*, an API key of Bedrock's, the credentials are found as all AWS tools find them, those of *profile*
     first. Without *region* it is AWS_REGION or that of the profile.
     """
-
-    def build(http: httpx2.AsyncClient) -> AsyncAnthropicBedrock:
-        from anthropic import AsyncAnthropicBedrock
-
-        return AsyncAnthropicBedrock(aws_region=region, aws_profile=profile, api_key=key, http_client=http)
-
-    return build
+    return OnBedrock(region, profile, None if key is None else Credential(key, label="of bedrock"))
 
 
-def vertex(region: str, project: str) -> Callable[[httpx2.AsyncClient], AsyncAnthropicVertex]:
+def vertex(region: str, project: str) -> OnVertex:
     """Return what builds a client for Claude on Google Vertex AI; needs the extra `reliable-llm[vertex]`.
 
     The credentials are Google's application default credentials. *region* may be "global".
     """
-
-    def build(http: httpx2.AsyncClient) -> AsyncAnthropicVertex:
-        from anthropic import AsyncAnthropicVertex
-
-        return AsyncAnthropicVertex(region=region, project_id=project, http_client=http)
-
-    return build
+    return OnVertex(region, project)
 
 
 def checked(provider: str, sdk: str, given: Iterable[object]) -> tuple[object, ...]:
@@ -74,10 +105,11 @@ def _check(provider: str, sdk: str, client: object) -> None:
 
 def vendor_of(client: object) -> str | None:
     """Return the vendor that *client* talks to, None where nothing tells: then it is the package's own."""
+    known = getattr(client, "vendor", None) or next((v for part, v in _BY_CLASS if part in type(client).__name__), None)
+    if known is not None:
+        return str(known)
     found = vendor_from_base_url(str(getattr(client, "base_url", "")))
-    if found != "unknown":
-        return found
-    return next((vendor for part, vendor in _BY_CLASS if part in type(client).__name__), None)
+    return None if found == "unknown" else found
 
 
 def base_url_of(client: object) -> str | None:

@@ -318,7 +318,13 @@ async def test_each_key_is_one_client() -> None:
             on_vertex,
             429,
             None,
-            {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Resource exhausted. Please try again later."}},
+            {
+                "error": {
+                    "code": 429,
+                    "status": "RESOURCE_EXHAUSTED",
+                    "message": "Resource exhausted. Please try again later.",
+                }
+            },
             Kind.OVERLOADED,
         ),
         (
@@ -517,6 +523,34 @@ def refused(**given: Any) -> str:
     with pytest.raises(ConfigurationError) as caught:
         Provider.anthropic(name="cloud", models=["m"], **given)
     return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("client", "vendor"),
+    [
+        (bedrock("eu-west-3"), "bedrock"),
+        (vertex("global", "acme"), "vertex"),
+        (on_foundry, "anthropic"),
+        (anthropic.AsyncAnthropic(api_key="k"), "anthropic"),
+        (anthropic.AsyncAnthropic(api_key="k", base_url="https://gateway.example"), "anthropic"),
+        (anthropic.AsyncAnthropicBedrock(aws_region="us-east-1", base_url="https://proxy.example"), "bedrock"),
+        (anthropic.AsyncAnthropicAWS(aws_region="us-east-1", workspace_id="w", api_key="k"), "anthropic"),
+    ],
+)
+def test_the_vendor_follows_from_the_client(client: Any, vendor: str) -> None:
+    assert provider_of(client).vendor == vendor
+
+
+def test_a_stated_vendor_beats_the_clients() -> None:
+    assert provider_of(on_foundry, vendor="azure").vendor == "azure"
+
+
+def test_what_builds_a_client_shows_no_key_and_is_not_pickled() -> None:
+    build = bedrock("eu-west-3", key=TOKEN)
+
+    assert TOKEN not in repr(build)
+    with pytest.raises(TypeError, match="is not pickled"):
+        pickle.dumps(build)
 
 
 def test_a_client_of_another_package_is_refused() -> None:
