@@ -7,7 +7,7 @@ import binascii
 import json
 import pickle
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import anthropic
@@ -364,6 +364,41 @@ async def test_a_stream_of_frames_that_ends_early_is_interrupted() -> None:
     assert caught.value.partial_text == "Rhine"  # type: ignore[attr-defined]
 
 
+def in_pieces(raw: bytes, size: int) -> httpx2.Response:
+    async def body() -> AsyncIterator[bytes]:
+        for start in range(0, len(raw), size):
+            yield raw[start : start + size]
+
+    return httpx2.Response(200, headers={"content-type": "application/vnd.amazon.eventstream"}, content=body())
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 10_000])
+async def test_frames_may_be_cut_anywhere_on_the_way(size: int) -> None:
+    wire = Wire(in_pieces(b"".join(map(framed, EVENTS)), size))
+
+    assert text_of(await events_of(provider_of(on_bedrock(wire.http)))) == "Rhine"
+
+
+async def test_leaving_a_stream_of_frames_early_closes_its_response() -> None:
+    response = in_pieces(b"".join(map(framed, EVENTS)), 7)
+    provider = provider_of(on_bedrock(Wire(response).http))
+    adapter, request = prepared(provider, stream=True)
+
+    async with adapter.stream(request, provider.keys[0], Timeouts()) as stream:
+        async for event in stream:
+            if isinstance(event, TextDelta):
+                break
+
+    assert response.is_closed
+
+
+async def test_a_document_where_a_stream_of_frames_should_be_is_read_as_what_it_is() -> None:
+    wire = Wire(httpx2.Response(200, json={"message": "Too many requests", "__type": "ThrottlingException"}))
+
+    with pytest.raises(ReliableLLMError):
+        await events_of(provider_of(on_bedrock(wire.http)))
+
+
 async def test_a_broken_frame_is_a_malformed_response() -> None:
     with pytest.raises(MalformedResponseError):
         await events_of(provider_of(on_bedrock(Wire(event_stream(b"x" * 200)).http)))
@@ -421,6 +456,17 @@ async def test_a_call_moves_on_from_bedrock_to_openai_and_shows_no_secret() -> N
     assert [attempt.kind for attempt in reply.attempts][:1] == [Kind.RATE_LIMITED]
     shown = f"{cloud!r} {cloud.keys!r} {reply.attempts!r} {chat!r}"
     assert [secret for secret in (AWS_SECRET, AWS_KEY) if secret in shown] == []
+
+
+async def test_a_throttled_client_gives_way_to_the_next_one() -> None:
+    busy = Wire(httpx2.Response(429, headers={"x-amzn-errortype": "ThrottlingException"}, json={"message": "no"}))
+    ready = Wire()
+
+    async with FailoverChat([provider_of(on_bedrock(busy.http), on_bedrock(ready.http))], retry=ONCE) as chat:
+        replies = [await chat("Name a river.") for _ in range(3)]
+
+    assert {reply.served_by.key_label for reply in replies} == {"cloud#2"}
+    assert len(busy.requests) == 1
 
 
 async def test_a_stream_moves_on_from_bedrock_to_openai() -> None:
