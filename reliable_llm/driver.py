@@ -123,7 +123,11 @@ class Driver:
         second = self.call(request, stops[1:], retry, deadline, affinity=affinity, priority=priority, is_hedge=True)
         try:
             reply, hedged = await race(
-                lambda: self._drive(call, request), lambda: self._drive(second, request), delay, self.hedges_of()
+                lambda: self._drive(call, request),
+                lambda: self._drive(second, request),
+                delay,
+                self.hedges_of(),
+                call=call,
             )
         except ReliableLLMError as error:
             error.attempts = in_order(call.attempts, second.attempts)

@@ -8,13 +8,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 
 from reliable_llm.core.hedge import Hedges
 from reliable_llm.errors import ReliableLLMError
 from reliable_llm.types import Attempt, ChatReply, ChatRequest, HostedTool
+
+if TYPE_CHECKING:
+    from reliable_llm.core.failover import FailoverCall
 
 ResultT = TypeVar("ResultT")
 
@@ -28,17 +31,23 @@ def may_hedge(request: ChatRequest) -> bool:
 
 
 async def race(
-    first: Callable[[], Awaitable[ResultT]], second: Callable[[], Awaitable[ResultT]], delay: float, hedges: Hedges
+    first: Callable[[], Awaitable[ResultT]],
+    second: Callable[[], Awaitable[ResultT]],
+    delay: float,
+    hedges: Hedges,
+    *,
+    call: FailoverCall,
 ) -> tuple[ResultT, bool]:
     """Return the result of whichever is first to give one, and whether that was the second.
 
-    The second starts *delay* seconds after the first, or never. When one fails, the other's outcome decides; when both
-    fail, the first one's error is raised. A cancellation passes to both.
+    The second starts *delay* seconds after the first, or never: where *call*, the machine of the first, is at another
+    candidate by then, both would ask the same one. When one fails, the other's outcome decides; when both fail, the
+    first one's error is raised. A cancellation passes to both.
     """
     tasks: list[asyncio.Task[ResultT]] = [asyncio.ensure_future(_run(first))]
     try:
         done, _ = await asyncio.wait(tasks, timeout=delay)
-        if not done and hedges.allow():
+        if not done and call.is_at_first and hedges.allow():
             tasks.append(asyncio.ensure_future(_run(second)))
         winner = await _first_good(tasks)
         return winner.result(), winner is not tasks[0]

@@ -92,7 +92,7 @@ class HedgePolicy:
     """When the next candidate is started beside one that is slow to give its first output; the first to give it wins.
 
     `delay` sets the wait; without it, it is the `quantile` of what the candidate took lately. At most `share` of all
-    calls are hedged. Both requests are paid for.
+    calls are hedged, and none that has left its first choice by then. Both requests are paid for.
     """
 
     delay: float | None = None

@@ -123,7 +123,7 @@ class ChatStream:
             return self
         second, hedges = self._second, self._driver.hedges_of()
         try:
-            _, hedged = await race(self.until_output, second.until_output, self._hedge_delay, hedges)
+            _, hedged = await race(self.until_output, second.until_output, self._hedge_delay, hedges, call=self._call)
         except ReliableLLMError as error:
             error.attempts = in_order(self._call.attempts, second._call.attempts)  # noqa: SLF001 - of the same class
             raise

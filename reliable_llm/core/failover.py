@@ -157,6 +157,11 @@ class FailoverCall:
         """The first choice."""
         return self._route[0].candidate
 
+    @property
+    def is_at_first(self) -> bool:
+        """Whether the first choice is the one that is being asked or waited for."""
+        return self._index == 0
+
     def fails_over_on(self, kind: Kind) -> bool:
         """Tell whether the caller wants to move on for this kind, which is raised by default."""
         return kind in self._retry.failover_on
