@@ -13,6 +13,7 @@ any other one that carries a status, a body or a telling text. Nothing is raised
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -26,6 +27,12 @@ from reliable_llm.errors import Kind, ReliableLLMError, Verdict, default_verdict
 from reliable_llm.vendors import vendor_from_base_url
 
 __all__ = ["Rule", "diagnose"]
+
+# How botocore, and whatever wraps it, writes an answer that is an error.
+_AWS: Final = re.compile(
+    r"\ban error occurred \((\w{1,80})\) when calling the \w{1,80} operation(?: \(reached max retries: \d{1,4}\))?: ",
+    re.IGNORECASE,
+)
 
 _BUGS: Final = (TypeError, AttributeError, LookupError, ArithmeticError, AssertionError, NotImplementedError, NameError)
 
@@ -73,6 +80,9 @@ def _typed(failure: Failure) -> Failure:
 
 def body_in_text(text: str) -> tuple[object, int | None]:
     """Return the body and the HTTP status that an exception's text quotes, each None where it quotes none."""
+    aws = _AWS.search(text, 0, 1_000)
+    if aws:
+        return {"error": {"code": aws.group(1), "message": text[aws.end() :]}}, None
     start = text.find("{")
     details = unwrap(text) if start >= 0 else None
     body = details.envelopes[0] if details is not None and details.envelopes else None

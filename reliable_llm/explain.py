@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Final, Literal, TextIO
 
 from reliable_llm.clock import SystemClock
 from reliable_llm.core.classify import reason_of
+from reliable_llm.core.rules.statuses import BY_CLASS, BY_STATUS_CLASS
 from reliable_llm.core.unwrap import mapping, unwrap
 from reliable_llm.diagnosis import body_in_text, diagnose
 from reliable_llm.errors import ConfigurationError, Kind, Verdict
@@ -23,6 +25,11 @@ from reliable_llm.replay import Recorded, Replay
 from reliable_llm.vendors import VENDORS
 
 _ANTHROPIC: Final = ("anthropic", "bedrock", "vertex", "vertex-anthropic")
+
+_RAISED: Final = re.compile(r"(?:[a-z_]\w*\.){1,8}([A-Z]\w{1,80}):?\s*(.*)", re.DOTALL)
+
+# What the replay gives back to the SDK to raise.
+_BROKEN: Final = ("APIConnectionError", "APITimeoutError", "JSONDecodeError", "UnicodeDecodeError", "ProxyError")
 
 _PERSON: Final[Mapping[Kind, str]] = {
     Kind.RATE_LIMITED: "nothing now; if it is frequent, ask for a higher limit or add a key of another account",
@@ -78,9 +85,24 @@ async def _explain(recorded: Sequence[Recorded], *, as_json: bool) -> list[str]:
 
 
 async def _verdict(replay: Replay, item: Recorded) -> Verdict | None:
-    if item.status == "transport" and item.id.startswith("text-"):
-        return diagnose(RuntimeError(str(item.body)), vendor=item.vendor)
+    if item.status == "transport" and (item.id.startswith("text-") or _tells_an_answer(str(item.body))):
+        return diagnose(_as_raised(str(item.body)), vendor=item.vendor)
     return await replay.verdict(item)
+
+
+def _as_raised(text: str) -> Exception:
+    """Return an exception with the name and the message that *text* has from a log: `botocore.exceptions.X: ...`."""
+    found = _RAISED.match(text)
+    return type(found.group(1), (RuntimeError,), {})(found.group(2)) if found else RuntimeError(text)
+
+
+def _tells_an_answer(text: str) -> bool:
+    """Tell whether *text* is an exception that stands for an answer, or for a missing sign-in: no broken transport."""
+    found = _RAISED.match(text)
+    if not found or found.group(1) in _BROKEN:
+        return False
+    body, status = body_in_text(found.group(2))
+    return body is not None or status is not None or found.group(1) in BY_CLASS or found.group(1) in BY_STATUS_CLASS
 
 
 # ---------------------------------------------------------------- reading

@@ -255,3 +255,30 @@ def test_without_json_a_paragraph_a_failure_is_printed(tmp_path: Path, capsys: p
     )
     assert run(str(file)) == 0
     assert capsys.readouterr().out.count("person:") == 2
+
+
+AWS = "An error occurred (ThrottlingException) when calling the InvokeModel operation (reached max retries: 4): "
+
+
+@pytest.mark.parametrize(
+    ("vendor", "text", "kind"),
+    [
+        ("bedrock", f"botocore.errorfactory.ThrottlingException: {AWS}Too many tokens, please wait.", "rate_limited"),
+        ("bedrock", f"botocore.errorfactory.ThrottlingException: {AWS}Too many tokens per day.", "quota_exhausted"),
+        ("bedrock", "botocore.exceptions.NoCredentialsError: Unable to locate credentials", "authentication"),
+        ("vertex", "google.auth.exceptions.RefreshError: ('invalid_grant: revoked', {})", "authentication"),
+        ("vertex", "google.api_core.exceptions.ResourceExhausted: 429 Quota exceeded for x", "rate_limited"),
+        (
+            "openai",
+            "openai.RateLimitError: Error code: 429 - {'error': {'code': 'insufficient_quota'}}",
+            "quota_exhausted",
+        ),
+        ("openai", "openai.APITimeoutError: Request timed out. 429", "timeout"),
+        ("openai", "httpx.ReadError: [Errno 104] Connection reset by peer", "connection"),
+    ],
+)
+def test_an_exceptions_text_is_told_alike_in_a_row_and_alone(tmp_path: Path, vendor: str, text: str, kind: str) -> None:
+    recorded = one(tmp_path, json.dumps({"id": "r1", "vendor": vendor, "status": "transport", "body": text}))
+    pasted = one(tmp_path, text, vendor=vendor)
+
+    assert (recorded["kind"], pasted["kind"]) == (kind, kind)

@@ -126,7 +126,11 @@ def _no_error_inside(failure: Failure, facts: Facts) -> bool:
 
 
 def _coded(outer: object) -> bool:
-    return isinstance(outer, dict) and bool(outer.get("code") or outer.get("error_code")) and "message" in outer
+    return (
+        isinstance(outer, dict)
+        and bool(outer.get("code") or outer.get("error_code"))
+        and ("message" in outer or "msg" in outer)
+    )
 
 
 def _no_answer(facts: Facts) -> Rule:

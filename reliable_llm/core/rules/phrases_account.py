@@ -106,6 +106,7 @@ MONEY: Final = (
         r"\bpayment (?:is )?required\b|\b(?:no|missing|without a?) ?(?:valid )?payment method\b|"
         r"\bpayment method\b.{0,30}\b(?:required|declined|failed|missing)|"
         r"\bplease (?:recharge|top up|add (?:more )?(?:credits?|funds))|\b(?:purchase|buy|add) (?:more )?credits\b|"
+        r"\bcredit card on file\b|\bout of call volume quota\b|"
         r"\bno available package|\bpackage (?:is )?not active|\bpurchase (?:a )?package|\bno resource package|"
         r"\bsubscription (?:has |is )?(?:expired|inactive|cancell?ed|not active|ended)|"
         r"\bno active (?:subscription|plan)\b|"

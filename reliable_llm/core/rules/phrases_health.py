@@ -166,7 +166,7 @@ LOAD: Final = (
         pattern=r"^(?:the |your |gateway |upstream )*(?:request|operation|connection|read|model|inference|"
         r"upstream|gateway|response)? ?"
         r"(?:has |was |is )?time(?:d)?[ -]?out\b|\bdeadline exceeded|\btimed out (?:while|waiting|after)|"
-        r"\brequest timeout\b|\bupstream (?:request )?timeout",
+        r"\brequest timeout\b|\bupstream (?:request )?timeout|\bi/o timeout\b",
         reason="the vendor took too long",
     ),
 )
