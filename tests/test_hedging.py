@@ -80,6 +80,16 @@ def test_who_answers_in_time_is_not_hedged() -> None:
     assert second.sent == []
 
 
+def test_a_call_that_has_left_its_first_choice_is_not_hedged() -> None:
+    """Seed 664 of the simulation: two requests of one call were under way at the same candidate."""
+    first, second = ScriptedAdapter(fails(Kind.AUTHENTICATION)), ScriptedAdapter(after(60, "slow"), "twin")
+    chat = chat_of(first, second)
+
+    reply = loop.run(chat("hi"))
+
+    assert (reply.text, len(second.sent)) == ("slow", 1)
+
+
 def test_when_both_fail_the_first_ones_error_is_raised_with_all_attempts() -> None:
     async def fail_late() -> Any:
         await asyncio.sleep(2)

@@ -38,10 +38,14 @@ class Fault:
 
 
 class GatePermit(NamedTuple):
-    """The right to one attempt, valid in one generation of its gate."""
+    """The right to one attempt, valid in one generation of its gate.
+
+    `forced`: it went through a shut gate, perhaps beside the probe, whose place is not this one's to give back.
+    """
 
     generation: int
     probe: bool
+    forced: bool = False
 
 
 class Gate:
@@ -79,7 +83,7 @@ class Gate:
 
     def force_enter(self) -> GatePermit:
         """Return a permit although the gate is shut, valid as a probe: for when there is nothing else to try."""
-        return GatePermit(self.generation, probe=self.until is not None)
+        return GatePermit(self.generation, probe=self.until is not None, forced=True)
 
     def opens_at(self, now: float) -> float | None:
         """Return when the gate admits again; `now` if it does, None while a probe is out."""
@@ -108,12 +112,12 @@ class Gate:
 
     def release(self, permit: GatePermit) -> None:
         """Take back a permit whose attempt proved nothing."""
-        if permit.generation == self.generation and permit.probe:
+        if permit.generation == self.generation and permit.probe and not permit.forced:
             self._probing = False
 
     def cede(self, permit: GatePermit, *, until: float) -> None:
         """Leave the probe to another process: until *until* this gate is as if the probe were out here."""
-        if permit.generation == self.generation and permit.probe:
+        if permit.generation == self.generation and permit.probe and not permit.forced:
             self._probing = False
             self._elsewhere = until
 

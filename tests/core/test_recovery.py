@@ -157,3 +157,18 @@ def test_open_takes_a_probe_out_of_the_way() -> None:
     gate.enter(300)
     gate.open()
     assert gate.admits(0)
+
+
+def test_a_forced_attempt_beside_a_probe_does_not_give_the_probes_place_back() -> None:
+    """Seed 632 of the simulation: a second probe was admitted while the first one was out."""
+    gate = parked()
+    gate.enter(300)
+    gate.release(gate.force_enter())
+    gate.cede(gate.force_enter(), until=301)
+    assert gate.probing
+
+
+def test_a_forced_attempt_that_succeeds_opens_the_gate() -> None:
+    gate = parked()
+    assert gate.succeed(gate.force_enter())
+    assert gate.admits(1)

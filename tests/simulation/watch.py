@@ -296,7 +296,8 @@ class Watch:
         """Hold an answer against what the vendor said; *text* is what a stream's reader saw."""
         self.answers += 1
         self.secret("the repr of a reply", repr(reply))
-        served = [r for r in log.requests if r.told == "answered"]
+        # Two attempts of a hedged call may be at one place: which of them was told to have answered is anybody's guess.
+        served = [r for r in log.requests if r.told == "answered" or self.world.hedge is not None]
         place = (reply.served_by.provider, reply.served_by.model, reply.served_by.key_label)
         right = [r for r in served if r.place == place and r.said and self._ends_right(r, reply, text)]
         if not right:
