@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import pickle
+import re
+import ssl
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +18,7 @@ import structlog
 from structlog.testing import capture_logs
 
 import reliable_llm
+from reliable_llm.adapters.http import ssl_context
 from reliable_llm.chat import FailoverChat
 from reliable_llm.errors import Kind, ReliableLLMError, StreamInterruptedError
 from reliable_llm.policy import RetryPolicy
@@ -189,3 +193,27 @@ def test_settings_show_no_key() -> None:
         KEY, headers={"x-secret": KEY}, base_url=f"https://u:{KEY}@h.example/v1?k={KEY}"
     )
     assert found(repr(chosen), str(chosen), repr(chosen.keys), chosen.endpoint) == []
+
+
+async def test_what_a_vendor_says_writes_no_line_of_its_own_into_a_log() -> None:
+    forged = "x\n2026-01-01 [info] all_is_well \x1b[31m"
+    error = {"error": {"message": forged, "type": forged, "code": forged, "param": forged}}
+    told = {"x-request-id": "req\x1b[31m_1"}
+    refused = httpx2.Response(429, headers=told, content=json.dumps(error).encode())
+
+    raised, logged = await broken_call(lambda: chat_of(refused)("hi"))
+
+    shown = logged + str(raised) + repr(raised) + repr(raised.attempts)
+    assert "all_is_well" not in shown
+    assert "x1b" not in shown
+    assert raised.request_id == "req[31m_1"
+
+
+def test_nothing_turns_off_the_check_of_a_certificate() -> None:
+    off = re.compile(r"verify\s*=\s*False|CERT_NONE|check_hostname\s*=\s*False|_create_unverified_context")
+    assert [str(path) for path in Path(ROOT).rglob("*.py") if off.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_the_connections_of_a_client_of_ours_check_certificates() -> None:
+    context = ssl_context()
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)

@@ -24,13 +24,16 @@ class Ledger:
     def answered(
         self, action: StartAttempt, now: float, started: float, usage: Usage | None, request_id: str | None
     ) -> None:
-        self.attempts.append(self._attempt(action, now, started, usage=usage, request_id=request_id, status=200))
+        self.attempts.append(
+            self._attempt(action, now, started, usage=usage, request_id=printable(request_id), status=200)
+        )
 
     def cancelled(self, action: StartAttempt, now: float, started: float, usage: Usage | None) -> None:
         self.attempts.append(self._attempt(action, now, started, kind=Kind.CANCELLED, usage=usage))
 
     def failed(self, action: StartAttempt, now: float, started: float, error: ReliableLLMError) -> None:
         """Record a failure, and write on the error where it happened."""
+        error.request_id = printable(error.request_id)
         error.provider = action.stop.provider
         error.model = action.stop.model
         error.key_label = action.stop.health.ring.labels[action.key_place]
@@ -101,6 +104,13 @@ class Ledger:
             usage=usage,
             probe=action.permit.probe,
         )
+
+
+def printable(request_id: str | None) -> str | None:
+    """Return *request_id* without what would write a line of its own into a log, or colour it: a vendor chose it."""
+    if request_id is None or request_id.isprintable():
+        return request_id
+    return "".join(character for character in request_id if character.isprintable())
 
 
 def open_up(attempts: list[Attempt], inner: Sequence[Attempt]) -> None:

@@ -7,6 +7,7 @@ import pytest
 from reliable_llm import events
 from reliable_llm.core.actions import Raise, Sleep
 from reliable_llm.core.budget import RetryBudget
+from reliable_llm.core.ledger import printable
 from reliable_llm.core.recovery import FOREVER, Fault
 from reliable_llm.errors import (
     ContextWindowError,
@@ -799,3 +800,18 @@ def test_the_error_of_a_long_prompt_met_only_by_memory_is_of_that_kind() -> None
     call.failed(started(call, world.now), world.now, world.now, fail(Kind.CONTEXT_WINDOW))
     call.refused(started(call, world.now), fail(Kind.UNSUPPORTED, feature="vision"))
     assert isinstance(raised(call, world.now), ContextWindowError)
+
+
+# ---------------------------------------------------------------- what hedging and the ledger ask
+
+
+def test_a_call_is_at_its_first_choice_until_it_moves_on() -> None:
+    world = World(a=1, b=1)
+    call = world.call("a/m1", "b/m1")
+    before = call.is_at_first
+    world.trip({"a": [fail(Kind.AUTHENTICATION)]}, call)
+    assert (before, call.is_at_first) == (True, False)
+
+
+def test_a_request_id_that_would_write_into_a_terminal_is_cleaned() -> None:
+    assert printable("req_1\x1b[31m\n") == "req_1[31m"
