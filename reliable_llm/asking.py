@@ -15,7 +15,14 @@ OutputLike: TypeAlias = OutputSchema | Json | type
 
 
 class Asked(TypedDict, total=False):
-    """What a call may say besides its prompt, as `as_request` takes it."""
+    """What a call may say besides its prompt, as `as_request` takes it.
+
+    `tools` are `Tool`s, or functions with types and a docstring. `output` (a pydantic model class, a JSON schema or an
+    `OutputSchema`) asks for a structured answer, to be found in `reply.parsed`. `strict` passes by candidates that have
+    no word for something in the request; otherwise `reply.dropped` names what was left out. `truncate` allows the
+    oldest turns to be dropped when the history is too long for every candidate (`reply.context_truncated`).
+    `allow_empty` takes an answer without a word for one. The rest is as in `ChatRequest`.
+    """
 
     system: str | None
     tools: Iterable[ToolLike]
@@ -32,6 +39,7 @@ class Asked(TypedDict, total=False):
     tags: Mapping[str, str] | None
     strict: bool
     truncate: bool
+    allow_empty: bool
 
 
 EFFORTS: Final = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
@@ -55,6 +63,7 @@ def as_request(
     tags: Mapping[str, str] | None = None,
     strict: bool = False,
     truncate: bool = False,
+    allow_empty: bool = False,
 ) -> ChatRequest:
     """Return the request; raise `InvalidRequestError` naming what is wrong. A `ChatRequest` is taken as it is.
 
@@ -63,7 +72,9 @@ def as_request(
     """
     if isinstance(prompt, ChatRequest):
         beside = (system, tool_choice, parallel_tool_calls, output, max_tokens, temperature, top_p, reasoning)
-        if any(each is not None for each in beside) or any((tools, stop, extra, overrides, strict, truncate)):
+        if any(each is not None for each in beside) or any(
+            (tools, stop, extra, overrides, strict, truncate, allow_empty)
+        ):
             raise InvalidRequestError(
                 "a ChatRequest says everything itself: change it with dataclasses.replace(request, ...) "
                 "instead of passing arguments beside it"
@@ -89,6 +100,7 @@ def as_request(
         tags=tags or {},
         strict=strict,
         truncate=truncate,
+        allow_empty=allow_empty,
     )
 
 

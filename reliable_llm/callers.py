@@ -20,9 +20,9 @@ from reliable_llm.types import Candidate
 from reliable_llm.wishes import Chain, Path
 
 if TYPE_CHECKING:
-    from reliable_llm.chat import RouteLike
+    from reliable_llm.candidates import RouteLike
+    from reliable_llm.coordination import Coordination
     from reliable_llm.core.route import Stop
-    from reliable_llm.policy import RetryPolicy
 
 CallerKey: TypeAlias = str | Sequence[str]
 
@@ -33,15 +33,16 @@ class CallerChat(FailoverChat):
     A `model` or `route` given with a call goes before the caller's wish. `aclose()` leaves the shared one open.
     """
 
-    def __init__(self, chat: FailoverChat, key: CallerKey) -> None:
-        self.__dict__.update(vars(chat))
+    def __init__(self, chat: FailoverChat, coordination: Coordination, key: CallerKey) -> None:
+        # Builds nothing of its own: all of it is the shared coordinator's.
+        self._coordination = coordination
         self.shared: FailoverChat = chat.shared if isinstance(chat, CallerChat) else chat
         self._path = _path(key)
 
     @property
     def preference(self) -> Chain | None:
         """The chain in force for this caller: its own or its group's; None where it is the usual one."""
-        return self._wishes.of(self._path)
+        return self._coordination.wishes.of(self._path)
 
     def prefer(self, start: str | Candidate) -> None:
         """Start this caller's chain with *start*: a model, or one provider's (`openai/gpt-5.1`), whatever the case.
@@ -50,28 +51,26 @@ class CallerChat(FailoverChat):
         wish. Raises `ConfigurationError` for what nobody serves.
         """
         self.forget()
-        head = _matching(start, tuple(self._stops))
+        head = _matching(start, tuple(self._coordination.candidates.stops))
         chain = tuple(dict.fromkeys((*head, *self._after(head[0].model))))
-        if chain != (self.preference or self._order):
-            self._wishes.set(self._path, chain)
+        if chain != (self.preference or self.route):
+            self._coordination.wishes.set(self._path, chain)
 
     def forget(self) -> None:
         """Clear this caller's own wish."""
-        self._wishes.forget(self._path)
+        self._coordination.wishes.forget(self._path)
 
     def _after(self, model: str) -> Iterator[Candidate]:
-        if model not in self._fallbacks:
-            yield from self._order
-        for fallback in self._fallbacks.get(model, ()):
-            yield from (candidate for candidate in self._stops if candidate.model == fallback)
+        candidates = self._coordination.candidates
+        if model not in candidates.fallbacks:
+            yield from candidates.order
+        for fallback in candidates.fallbacks.get(model, ()):
+            yield from (candidate for candidate in candidates.stops if candidate.model == fallback)
 
     def _chosen(self, *, model: str | None, route: RouteLike | None, failover: bool) -> tuple[Stop, ...]:
         if model is None and route is None:
             route = self.preference
         return super()._chosen(model=model, route=route, failover=failover)
-
-    def _begin(self, deadline: float | None, stops: Sequence[Stop], policy: RetryPolicy) -> float | None:
-        return self.shared._begin(deadline, stops, policy)  # noqa: SLF001 - it is open or closed, this one is not
 
     async def aclose(self) -> None:
         """Do nothing: the connections belong to all callers."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
 from reliable_llm.core.actions import StartAttempt
 from reliable_llm.core.route import Stop
 from reliable_llm.driver import Driver, PreparedRequests
-from reliable_llm.errors import DeadlineExceededError, ReliableLLMError, StreamInterruptedError
+from reliable_llm.errors import ConfigurationError, DeadlineExceededError, ReliableLLMError, StreamInterruptedError
 from reliable_llm.hedged import in_order, merged, race
 from reliable_llm.opened import OpenAttempt
 from reliable_llm.told import Told
@@ -166,6 +166,8 @@ class ChatStream:
 
     async def __anext__(self) -> StreamEvent:
         while not self._told.pending:
+            if self.served_by is None:
+                raise ConfigurationError("a stream is opened first: async with chat.stream(...) as stream")
             if self._answer is not None or self._open is None:
                 raise StopAsyncIteration
             await self._pull(self._open)

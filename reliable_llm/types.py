@@ -299,6 +299,7 @@ class ChatRequest:
     provider name or vendor. `overrides` replaces fields per candidate (`{"openai/gpt-5.1": {"temperature": None}}`;
     None leaves the field out). `tags` are the caller's own words for logs and traces. `strict` refuses candidates that
     have no word for something in the request; `truncate` allows the oldest turns of too long a history to be dropped.
+    `allow_empty` takes an answer that ends by itself without a word for one: by default it is a failure.
     """
 
     messages: tuple[Message, ...]
@@ -316,6 +317,7 @@ class ChatRequest:
     tags: Mapping[str, str] = field(default_factory=dict)
     strict: bool = False
     truncate: bool = False
+    allow_empty: bool = False
 
     def __repr__(self) -> str:
         return f"ChatRequest({len(self.messages)} messages, {len(self.tools)} tools)"

@@ -117,7 +117,7 @@ def test_setting_the_default_clears_the_wish() -> None:
     ada.prefer("cheap")
 
     assert ada.preference is None
-    assert len(chat._wishes) == 0
+    assert len(chat._coordination.wishes) == 0
 
 
 async def test_wanting_the_default_within_a_group_with_a_wish_is_a_wish() -> None:
@@ -229,7 +229,7 @@ def test_callers_without_a_wish_take_no_room() -> None:
     for n in range(100):
         chat.for_caller(f"caller{n}")
 
-    assert len(chat._wishes) == 0
+    assert len(chat._coordination.wishes) == 0
 
 
 def test_a_callers_view_is_a_coordinator() -> None:

@@ -55,6 +55,27 @@ def test_no_providers_are_refused() -> None:
         FailoverChat([])
 
 
+def test_a_lone_provider_is_refused_with_how_to_write_it() -> None:
+    with pytest.raises(ConfigurationError, match=r"write FailoverChat\(\[provider\]\)"):
+        FailoverChat(provider("a", ScriptedAdapter()))  # type: ignore[arg-type]
+
+
+def test_what_is_no_provider_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"made by Provider\.openai"):
+        FailoverChat(["openai"])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("name", ["retry", "recovery", "budget", "hedge"])
+def test_a_number_in_place_of_a_policy_is_refused_with_how_to_write_it(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"{name} must be a \w+Policy, got int: write {name}="):
+        FailoverChat([provider("a", ScriptedAdapter())], **{name: 3})  # type: ignore[arg-type]
+
+
+def test_a_route_that_is_one_string_is_refused_with_how_to_write_it() -> None:
+    with pytest.raises(ConfigurationError, match=r"write route=\['a/m1'\]"):
+        FailoverChat([provider("a", ScriptedAdapter())], route="a/m1")
+
+
 def test_two_providers_of_one_name_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="same name"):
         FailoverChat([provider("a", ScriptedAdapter()), provider("a", ScriptedAdapter())])

@@ -289,6 +289,18 @@ def test_an_unknown_way_to_go_on_is_refused() -> None:
         Site(HELLO).chat.stream("hi", on_interrupt="guess")  # type: ignore[arg-type]
 
 
+async def test_a_stream_that_was_never_opened_says_how_to() -> None:
+    with pytest.raises(ConfigurationError, match=r"async with chat\.stream"):
+        async for _ in Site(HELLO).chat.stream("hi"):
+            pass
+
+
+async def test_a_stream_that_was_left_has_no_more_to_say() -> None:
+    async with Site(HELLO).chat.stream("hi") as stream:
+        pass
+    assert [event async for event in stream if isinstance(event, Finished)] == []
+
+
 def test_a_wrong_request_is_refused_at_once() -> None:
     with pytest.raises(InvalidRequestError):
         Site(HELLO).chat.stream("")

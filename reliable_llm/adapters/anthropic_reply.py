@@ -60,7 +60,8 @@ def reply_from_body(
     finish = finish_reason(body.get("stop_reason"))
     if prepared.answer_tool is not None:
         parts, finish = unwrap_answer(parts, finish, prepared.answer_tool)
-    if not says_something(parts, finish) and prepared.body.get("max_tokens") != 0:
+    silent = not says_something(parts, finish) and prepared.body.get("max_tokens") != 0
+    if silent and not prepared.takes_silence(finish):
         raise empty(usage, status, request_id)
     return AdapterReply(
         parts=parts,

@@ -185,7 +185,8 @@ class AnthropicStream:
     def _check_end(self) -> None:
         """Turn an end without an answer into the failure that it is."""
         warming = self._prepared.body.get("max_tokens") == 0
-        if not self._assembly.says_something and not warming:
+        silent = not self._assembly.says_something and not warming
+        if silent and not self._prepared.takes_silence(self._assembly.finish):
             self._ready.pop()  # Finished
             self._fail(empty(self._assembly.usage, self._response.status_code, self.request_id))
 

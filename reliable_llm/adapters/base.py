@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from reliable_llm.clock import Clock, SystemClock
 from reliable_llm.credentials import Credential
 from reliable_llm.policy import Timeouts
-from reliable_llm.types import AdapterReply, Candidate, ChatRequest, StreamEvent
+from reliable_llm.types import AdapterReply, Candidate, ChatRequest, FinishReason, StreamEvent
 
 if TYPE_CHECKING:
     import httpx2
@@ -76,6 +76,10 @@ class Prepared:
 
     def __repr__(self) -> str:
         return f"Prepared({self.target.candidate})"
+
+    def takes_silence(self, finish: FinishReason) -> bool:
+        """Tell whether an answer without a word is one: the caller allows it, and nothing has cut it short."""
+        return finish is FinishReason.STOP and self.request is not None and self.request.allow_empty
 
 
 class AdapterStream(Protocol):

@@ -193,7 +193,7 @@ class GeminiAssembly:
         if self._reason in _BROKEN_CALLS:
             verdict = replace(default_verdict(Kind.MALFORMED_RESPONSE, rule="finish_reason"), status=200)
             return MalformedResponseError("the model's tool call could not be read", verdict=verdict)
-        if says_something(self.parts()):
+        if says_something(self.parts()) or self._prepared.takes_silence(self.finish_reason()):
             return None
         if self._blocked is not None or self.finish_reason() is FinishReason.CONTENT_FILTER:
             verdict = replace(default_verdict(Kind.CONTENT_POLICY, rule="finish_reason"), status=200)

@@ -62,7 +62,7 @@ class OpenAIChatAdapter:
         self, prepared: Prepared, key: Credential, timeouts: Timeouts
     ) -> AbstractAsyncContextManager[AdapterStream]:
         """Send once; entering returns when the server has accepted."""
-        assembly = ChatAssembly(prepared.target.candidate, prepared.answer_tool)
+        assembly = ChatAssembly(prepared)
         return OpenAIStream(self._client, prepared, key, timeouts, assembly)
 
     async def warmup(self) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from reliable_llm.adapters.base import Prepared
 from reliable_llm.adapters.openai_chat_reply import chat_usage, finish_of, made_id, thinking_text
 from reliable_llm.adapters.openai_reply import holds_error, is_complete_json, no_answer, says_something, text_or_none
 from reliable_llm.types import (
-    Candidate,
     Finished,
     FinishReason,
     Json,
@@ -44,9 +44,10 @@ class _Call:
 class ChatAssembly:
     """One answer: `choices[0]` of a stream. Other choices are left alone, as in `complete`."""
 
-    def __init__(self, issuer: Candidate, answer_tool: str | None = None) -> None:
-        self._issuer = issuer
-        self._answer_tool = answer_tool
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+        self._issuer = prepared.target.candidate
+        self._answer_tool = prepared.answer_tool
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._calls: list[_Call] = []
@@ -214,7 +215,8 @@ class ChatAssembly:
             if said or is_complete_json("".join(call.pieces) or "{}"):
                 call.ended = True
                 events.append(ToolCallEnded(call.index, call.built()))
-        if not self._refused and not says_something(self.parts()):
+        silent = not self._refused and not says_something(self.parts())
+        if silent and not self._prepared.takes_silence(finish):
             raise no_answer(finish, detail=self._reason, truncated=bool(self._calls))
         if self.usage is not None:
             events.append(UsageUpdate(self.usage))

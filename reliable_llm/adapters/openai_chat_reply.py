@@ -66,7 +66,7 @@ def read_reply(body: object, headers: Mapping[str, str], prepared: Prepared, ref
     if not isinstance(message, Mapping) and finish is not FinishReason.CONTENT_FILTER:
         raise _stamped(refusals.refusal(body, 200, headers), usage, request_id)
     parts, finish, truncated = read_message(message, finish, prepared, str(body.get("id")))
-    if not says_something(parts):
+    if not says_something(parts) and not prepared.takes_silence(finish):
         raise _stamped(no_answer(finish, detail=text_or_none(reason), truncated=truncated), usage, request_id)
     return AdapterReply(
         parts=parts,

@@ -67,7 +67,7 @@ class OpenAIResponsesAdapter:
         self, prepared: Prepared, key: Credential, timeouts: Timeouts
     ) -> AbstractAsyncContextManager[AdapterStream]:
         """Send once; entering returns when the server has accepted."""
-        assembly = ResponsesAssembly(prepared.target.candidate, prepared.answer_tool)
+        assembly = ResponsesAssembly(prepared)
         return OpenAIStream(self._client, prepared, key, timeouts, assembly)
 
     async def warmup(self) -> None:

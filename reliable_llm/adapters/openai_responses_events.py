@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
+from reliable_llm.adapters.base import Prepared
 from reliable_llm.adapters.openai_items import read_item
 from reliable_llm.adapters.openai_reply import holds_error, no_answer, text_or_none
 from reliable_llm.adapters.openai_responses_reply import (
@@ -18,7 +19,6 @@ from reliable_llm.adapters.openai_responses_reply import (
     responses_usage,
 )
 from reliable_llm.types import (
-    Candidate,
     Finished,
     FinishReason,
     Json,
@@ -62,9 +62,10 @@ def _wire_index(chunk: Json) -> int | None:
 class ResponsesAssembly:
     """One response. Parts are those of finished items, and the text of the unfinished one."""
 
-    def __init__(self, issuer: Candidate, answer_tool: str | None = None) -> None:
-        self._issuer = issuer
-        self._answer_tool = answer_tool
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+        self._issuer = prepared.target.candidate
+        self._answer_tool = prepared.answer_tool
         self._text: list[str] = []
         self._calls: dict[object, _Call] = {}
         self._answers: set[object] = set()
@@ -204,7 +205,8 @@ class ResponsesAssembly:
         """Return the last events; raise `ReliableLLMError` for an answer that says nothing."""
         final, parts = self._final or {}, self.parts()
         finish = finish_of(final, parts)
-        if not is_answer(parts) and finish is not FinishReason.PAUSE:
+        silent = not is_answer(parts) and finish is not FinishReason.PAUSE
+        if silent and not self._prepared.takes_silence(finish):
             raise no_answer(finish, detail=cut_by(final), truncated=bool(self._calls) or lost_call(final, parts))
         events = [] if self.output_started else _at_once(parts)
         if self.usage is not None:

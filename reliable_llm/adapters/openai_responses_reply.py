@@ -83,7 +83,7 @@ def read_reply(body: object, headers: Mapping[str, str], prepared: Prepared, ref
         raise error
     parts = read_parts(body, prepared.target.candidate, prepared.answer_tool)
     finish = finish_of(body, parts)
-    if not is_answer(parts) and finish is not FinishReason.PAUSE:
+    if not is_answer(parts) and finish is not FinishReason.PAUSE and not prepared.takes_silence(finish):
         error = no_answer(finish, detail=cut_by(body), truncated=lost_call(body, parts))
         error.usage, error.request_id = usage, request_id
         raise error

@@ -11,7 +11,7 @@ from reliable_llm.chat import FailoverChat
 from reliable_llm.errors import EmptyResponseError, Kind
 from reliable_llm.types import FinishReason, Usage
 from tests.checklist.pairs import Pair
-from tests.support import STEADY, ManualClock, Vendor, anthropic_ok, openai_ok
+from tests.support import STEADY, ManualClock, Vendor, anthropic_ok, openai_chunk, openai_ok, sse
 
 TOOL_CALL = {"id": "call_1", "type": "function", "function": {"name": "lookup", "arguments": "{}"}}
 
@@ -50,6 +50,32 @@ async def test_m1_anthropics_empty_answer_counts_alike() -> None:
     vendor = Vendor(anthropic_ok(""), anthropic_ok())
     chat = FailoverChat([vendor.anthropic()], retry=STEADY, clock=ManualClock())
     assert len((await chat("hi")).attempts) == 2
+
+
+@pytest.mark.parametrize("text", ["", "<think>nothing to say</think>"])
+async def test_m2_the_check_can_be_turned_off_for_a_call(text: str) -> None:
+    pair = Pair(openai_ok(text))
+    reply = await pair.ask(allow_empty=True)
+    assert (reply.finish_reason, pair.calls) == (FinishReason.STOP, (1, 0))
+
+
+async def test_m2_an_answer_that_was_cut_before_its_first_word_is_a_failure_all_the_same() -> None:
+    pair = Pair(openai_ok("", finish="length"))
+    await pair.ask(allow_empty=True)
+    assert pair.calls == (3, 1)
+
+
+async def test_m2_anthropics_silence_can_be_an_answer_too() -> None:
+    vendor = Vendor(anthropic_ok(""))
+    chat = FailoverChat([vendor.anthropic()], clock=ManualClock())
+    assert (await chat("hi", max_tokens=10, allow_empty=True)).text == ""
+
+
+async def test_m2_a_silent_stream_can_be_an_answer_too() -> None:
+    vendor = Vendor(sse(openai_chunk(finish="stop"), "[DONE]"))
+    chat = FailoverChat([vendor.openai()], clock=ManualClock())
+    async with chat.stream("hi", allow_empty=True) as stream:
+        assert (await stream.reply()).text == ""
 
 
 async def test_m2_where_it_is_no_failure_to_move_on_it_can_be_left_to_the_caller() -> None:

@@ -272,7 +272,7 @@ async def _meddle(chat: FailoverChat, meddling: Meddling, watch: Watch) -> None:
                 watch.object("looking changes something", f"{before} is now {chat.status()}")
             watch.secret("the status", f"{before} {before!r} {chat!r}")
         case "jump":
-            chat._driver.clock.jump(meddling.seconds)  # type: ignore[attr-defined]
+            chat._coordination.driver.clock.jump(meddling.seconds)  # type: ignore[attr-defined]
         case _:
             # The process was stopped: every timer that came due in the meantime is late.
             watch.paused.append((watch.now, watch.now + meddling.seconds))
