@@ -90,17 +90,19 @@ class OpenAttempt:
         self._events = aiter(self.source)
         return self._events
 
-    @staticmethod
-    async def _read_to_output(stream: AsyncIterator[StreamEvent]) -> list[StreamEvent]:
+    async def _read_to_output(self, stream: AsyncIterator[StreamEvent]) -> list[StreamEvent]:
         seen: list[StreamEvent] = []
         async for event in stream:
             if isinstance(event, UsageUpdate):
                 seen.append(event)
-            elif isinstance(event, Finished) and event.finish_reason not in _MAY_BE_EMPTY:
+            elif isinstance(event, Finished) and not self._may_be_empty(event.finish_reason):
                 raise EmptyResponseError(usage=event.usage)
             elif isinstance(event, (*_OUTPUT, Finished)):
                 return [*seen, event]
         raise EmptyResponseError
+
+    def _may_be_empty(self, finish: FinishReason) -> bool:
+        return finish in _MAY_BE_EMPTY or self.prepared.takes_silence(finish)
 
     async def next_event(self, deadline: float | None) -> StreamEvent:
         """Wait for the next event, at most as long as silence may last; whatever breaks is an error of the stream."""
