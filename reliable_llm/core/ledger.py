@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from reliable_llm import events
 from reliable_llm.core.actions import StartAttempt
+from reliable_llm.core.route import Stop
+from reliable_llm.core.visit import Visit
 from reliable_llm.errors import Kind, ReliableLLMError
 from reliable_llm.types import Attempt, Usage
 
@@ -72,6 +74,44 @@ class Ledger:
                 elapsed=attempt.elapsed,
             ),
         )
+
+    # ---------------------------------------------------------------- what listeners are told besides
+
+    def tell_retry(self, stop: Stop, delay: float, reason: Kind) -> None:
+        self.events.append(events.RetryScheduled(stop.provider, stop.model, delay, reason))
+
+    def tell_skipped(self, stop: Stop, reason: str) -> None:
+        hosted = reason.startswith("hosted_tool")
+        skipped = events.ToolSkipped if hosted else events.CandidateSkipped
+        self.events.append(skipped(stop.provider, stop.model, "unsupported_tool" if hosted else reason))
+
+    def tell_resting(self, visit: Visit, now: float, back: float | None) -> None:
+        """Say that a candidate is passed by because of what other calls have found out."""
+        fault = visit.stored_fault()
+        if fault is None or visit.last_error is not None:
+            return
+        stop = visit.stop
+        remaining = None if back is None else back - now
+        probing = stop.health.ring.has_probe_out(now, stop.model)
+        self.events.append(events.CandidateResting(stop.provider, stop.model, fault.kind, remaining, probing))
+        if fault.kind is Kind.QUOTA_EXHAUSTED and remaining is not None:
+            self.events.append(events.QuotaModeActive(stop.provider, remaining))
+
+    def tell_move(self, last: StartAttempt, action: StartAttempt, reason: Kind) -> None:
+        """Say that a failover or a rotation happens: now that it does, not when it was decided on."""
+        labels = action.stop.health.ring.labels
+        if last.stop.candidate != action.stop.candidate:
+            self.events.append(events.Failover(str(last.stop.candidate), str(action.stop.candidate), reason))
+        elif last.key_place != action.key_place:
+            here, there = labels[last.key_place], labels[action.key_place]
+            self.events.append(events.KeyRotated(action.stop.provider, here, there, reason))
+
+    def tell_probe(self, action: StartAttempt, now: float) -> None:
+        ring = action.stop.health.ring
+        fault = ring.gate(action.key_place).fault
+        if action.permit.key.key.probe and fault is not None:
+            label = ring.labels[action.key_place]
+            self.events.append(events.QuotaProbe(action.stop.provider, label, now - fault.at))
 
     def _attempt(
         self,

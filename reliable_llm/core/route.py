@@ -12,6 +12,7 @@ from typing import Final
 from reliable_llm.core.features import EMULATED, SPELLINGS, parameters_of, sets_parameters
 from reliable_llm.core.health import ProviderHealth
 from reliable_llm.errors import ConfigurationError
+from reliable_llm.policy import RetryPolicy
 from reliable_llm.types import (
     Candidate,
     Capabilities,
@@ -32,9 +33,12 @@ _DECLARED: Final = ("tools", "vision", "documents", "structured_output", "stream
 
 
 class Stop:
-    """One candidate on the route, with what is known about it. Made once, and shared by all calls."""
+    """One candidate on the route, with what is known about it. Made once, and shared by all calls.
 
-    __slots__ = ("absent", "candidate", "capabilities", "health", "model", "model_id", "provider", "vendor")
+    `retry` is the provider's own policy, None where that of the call counts.
+    """
+
+    __slots__ = ("absent", "candidate", "capabilities", "health", "model", "model_id", "provider", "retry", "vendor")
 
     def __init__(
         self,
@@ -44,7 +48,9 @@ class Stop:
         model_id: str,
         vendor: str,
         capabilities: Capabilities | None = None,
+        retry: RetryPolicy | None = None,
     ) -> None:
+        self.retry = retry
         self.candidate = candidate
         self.provider = candidate.provider
         self.model = candidate.model

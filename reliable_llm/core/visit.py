@@ -10,14 +10,16 @@ from reliable_llm.core.pacing import Demand, Pace
 from reliable_llm.core.recovery import FOREVER, Fault
 from reliable_llm.core.route import Stop
 from reliable_llm.errors import Kind, ReliableLLMError
+from reliable_llm.policy import RetryPolicy
 
 NO_FEATURES: Final[frozenset[str]] = frozenset()
 NO_PLACES: Final[frozenset[int]] = frozenset()
 NO_DEMAND: Final = Demand(0.0, 0)
+USUAL: Final = RetryPolicy()
 
 
 class Visit:
-    """One candidate within one call.
+    """One candidate within one call. `retry` is the policy here: the provider's own, or the call's.
 
     `attempts` counts those that failed in a way a retry can mend; `waits` the sleeps. `tried` keys are not fresh any
     more, `dead` ones are not used again in this call, `resting` ones not before their time. Nothing starts before
@@ -41,6 +43,7 @@ class Visit:
         "refusal",
         "repairs",
         "resting",
+        "retry",
         "shut_until",
         "stop",
         "tried",
@@ -49,8 +52,9 @@ class Visit:
         "without",
     )
 
-    def __init__(self, stop: Stop, demand: Demand | None = None) -> None:
+    def __init__(self, stop: Stop, retry: RetryPolicy = USUAL, demand: Demand | None = None) -> None:
         self.stop = stop
+        self.retry = stop.retry or retry
         self.demand = demand
         self.forced = False
         self.failing_since: float | None = None
@@ -103,6 +107,15 @@ class Visit:
         """Tell whether the candidate rests only because other calls' retries on it were spent."""
         gate = self.stop.health.candidate(self.stop.model)
         return gate is not None and gate.fault is not None and gate.fault.kind in TRANSIENT and not self.left
+
+    @property
+    def may_be_waited_for(self) -> bool:
+        """Whether the candidate may be waited for: as often as it may be retried, but once in any case.
+
+        An open breaker is not waited for: it says when to try a candidate again, not that the candidate is well then.
+        """
+        wanted = self.retry.wait_for_cooldown and not self.is_behind_breaker
+        return wanted and self.waits < max(1, self.retry.max_retries)
 
     def back_at(self, now: float) -> float | None:
         """Return when this candidate can take another attempt of this call; None if that is not known, or never."""

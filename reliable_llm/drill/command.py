@@ -8,7 +8,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from typing import TYPE_CHECKING, Final, NoReturn, TextIO
 
 import structlog
 
@@ -16,10 +16,14 @@ from reliable_llm.drill.load import ScenarioError, load
 from reliable_llm.drill.report import Teller
 from reliable_llm.drill.runner import Report, run_scenario
 from reliable_llm.drill.scenario import Scenario
+from reliable_llm.drill.setup import key_names
 from reliable_llm.drill.story import DEFAULT, names, story
 
 if TYPE_CHECKING:
     from reliable_llm.config import Settings
+
+# A file that is wrong throughout is wrong for one reason: this many of its scenarios are named.
+_TOLD: Final = 20
 
 
 def run(args: argparse.Namespace) -> int:
@@ -87,7 +91,8 @@ def _complain(broken: Sequence[ScenarioError], out: TextIO | None) -> NoReturn:
             "observed": {},
         }
         print(json.dumps(unread, ensure_ascii=False), file=out)
-    raise ScenarioError("\n".join(str(error) for error in broken))
+    more = [f"... and {len(broken) - _TOLD} more"] if len(broken) > _TOLD else []
+    raise ScenarioError("\n".join([*(str(error) for error in broken[:_TOLD]), *more]))
 
 
 def _quiet_logs() -> None:
@@ -116,15 +121,14 @@ def _told(scenario: Scenario, seed: int, settings: Settings | None, out: TextIO)
     """Tell one scenario as it goes."""
     from reliable_llm.drill.html import picture_of
 
-    keys = {f"{p.name}#{n + 1}": key for p in scenario.setup.providers for n, key in enumerate(p.keys)}
-    teller = Teller(out, keys)
+    teller = Teller(out, key_names(scenario.setup, settings))
     teller.line(scenario.title or scenario.id, "bold")
     if scenario.note:
         teller.line(scenario.note)
     teller.line()
     report = run_scenario(scenario, seed=seed, settings=settings, tell=teller.tell)
-    teller.line()
     if not report.unsupported:
+        teller.line()
         teller.table(picture_of(report).calls)
         teller.line()
     _verdict(report, teller)
@@ -135,7 +139,7 @@ def _told(scenario: Scenario, seed: int, settings: Settings | None, out: TextIO)
 
 def _verdict(report: Report, teller: Teller) -> None:
     for said, notes in (
-        ("unsupported", report.unsupported),
+        ("cannot run", report.unsupported),
         ("differs", report.mismatches),
         ("unchecked", report.unchecked),
     ):

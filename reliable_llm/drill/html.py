@@ -61,11 +61,11 @@ def _section(report: Report) -> str:
 
 def picture_of(report: Report) -> Picture:
     """Return the picture of a report, with a lane for every key of its set-up."""
-    providers = report.scenario.setup.providers
-    keys = {f"{p.name}#{number + 1}": key for p in providers for number, key in enumerate(p.keys)}
     seen = report.observed.get("waited_s")
     waited = seen if isinstance(seen, dict) else {}
-    return draw(report.moments, keys, (f"{p.name}/{key}" for p in providers for key in p.keys), waited)
+    return draw(
+        report.moments, report.keys, (f"{label.rpartition('#')[0]}/{key}" for label, key in report.keys.items()), waited
+    )
 
 
 def _figure(report: Report) -> str:

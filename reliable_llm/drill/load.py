@@ -41,7 +41,7 @@ def parse(text: str, name: str = "<scenario>") -> list[Scenario | ScenarioError]
     seen: set[str] = set()
     for start, value in _documents(text, name):
         try:
-            found.append(_checked(_scenario(text, start, value, name), seen, name))
+            found.append(_checked(_scenario(text, start, value, name), seen, text, start, name))
         except ScenarioError as error:
             error.scenario = str(value.get("id")) if isinstance(value, dict) else None
             found.append(error)
@@ -144,21 +144,26 @@ def _child(text: str, at: int, wanted: int | str) -> int | None:
     return None
 
 
-def _checked(scenario: Scenario, seen: set[str], name: str) -> Scenario:
+def _checked(scenario: Scenario, seen: set[str], text: str, start: int, name: str) -> Scenario:
     if scenario.id in seen:
-        raise ScenarioError(f"{name}: two scenarios have the id {scenario.id!r}; give each its own")
+        line = _line(text, _offset(text, start, ["id"]))
+        raise ScenarioError(
+            f"{name}, line {line}: field id: an earlier scenario has the id {scenario.id!r}; give each its own"
+        )
     seen.add(scenario.id)
     if not any(call.op == "construct" for call in scenario.calls):
-        _check_route(scenario, name)
+        _check_route(scenario, text, start, name)
     return scenario
 
 
-def _check_route(scenario: Scenario, name: str) -> None:
+def _check_route(scenario: Scenario, text: str, start: int, name: str) -> None:
     models = {p.name: p.models for p in scenario.setup.providers}
-    for provider, model in scenario.setup.route:
+    for number, (provider, model) in enumerate(scenario.setup.route):
         if model not in models.get(provider, ()):
             known = ", ".join(f"{p}/{m}" for p, listed in models.items() for m in listed)
+            line = _line(text, _offset(text, start, ["setup", "route", number]))
             raise ScenarioError(
-                f"{name}: scenario {scenario.id}, field setup.route: {provider}/{model} is none of {known}; "
+                f"{name}, line {line}: scenario {scenario.id}, field setup.route.{number}: {provider}/{model} is none "
+                f"of {known}; "
                 "list the provider and its model under setup.providers"
             )

@@ -16,7 +16,7 @@ from reliable_llm.drill.load import suggestion
 from reliable_llm.drill.loop import NothingLeftError, run
 from reliable_llm.drill.operations import Outcome, Performer
 from reliable_llm.drill.scenario import Call, Scenario
-from reliable_llm.drill.setup import Blueprint, blueprint, from_settings, hook_error, kind_of
+from reliable_llm.drill.setup import Blueprint, blueprint, from_settings, hook_error, key_names, kind_of
 from reliable_llm.drill.timeline import Moment, Timeline
 from reliable_llm.drill.vendors import faults
 from reliable_llm.drill.vendors.observed import Observed, current_call
@@ -36,6 +36,7 @@ class Report:
     """What a scenario was, what was observed, and whether that is what it expects.
 
     `compared` is False where the set-up was the user's own: the scenario's figures are no measure of it.
+    `keys` is what reports call each key, by its label.
     """
 
     scenario: Scenario
@@ -45,6 +46,7 @@ class Report:
     unchecked: Sequence[str] = ()
     observed: Json = field(default_factory=dict)
     moments: Sequence[Moment] = ()
+    keys: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -72,7 +74,7 @@ def run_scenario(
         plan = from_settings(scenario, settings) if settings else None
     except ValueError as exc:
         return Report(scenario=scenario, unsupported=[f"--config: {exc}"])
-    drill = _Drill(scenario, plan, seed, tell)
+    drill = _Drill(scenario, plan, seed, tell, key_names(scenario.setup, settings))
     drill.run()
     return drill.report()
 
@@ -117,7 +119,12 @@ class _Step:
 
 class _Drill:
     def __init__(
-        self, scenario: Scenario, plan: Blueprint | None, seed: int, tell: Callable[[Moment], None] | None
+        self,
+        scenario: Scenario,
+        plan: Blueprint | None,
+        seed: int,
+        tell: Callable[[Moment], None] | None,
+        keys: Mapping[str, str],
     ) -> None:
         self._scenario = scenario
         self._timeline = Timeline(tell)
@@ -126,6 +133,7 @@ class _Drill:
         self._slept: dict[str, float] = {}
         self._clock = DrillClock(seed=seed, slept=self._note_sleep)
         self._plan = plan
+        self._keys = keys
         self._chats: dict[str | None, FailoverChat] = {}
         self._hooks: dict[str, dict[str, BaseException]] = {}
         for call in scenario.calls:
@@ -138,15 +146,12 @@ class _Drill:
             self._clock,
             self._own_errors,
             scenario.setup.policy.deadline_s,
-            self._keys(),
+            self._keys,
             self._timeline.add,
         )
         self._results: dict[str, Json] = {}
         self._outcomes: dict[str, Outcome] = {}
         self._done = {name: asyncio.Event() for call in scenario.calls for name in expanded(call.id)}
-
-    def _keys(self) -> Mapping[str, str]:
-        return {f"{p.name}#{n + 1}": key for p in self._scenario.setup.providers for n, key in enumerate(p.keys)}
 
     def _note_sleep(self, seconds: float) -> None:
         call = current_call.get() or ""
@@ -232,7 +237,7 @@ class _Drill:
 
     def report(self) -> Report:
         seen = self._figures()
-        events = self._timeline.events(self._keys())
+        events = self._timeline.events(self._keys)
         findings = Findings() if self._plan else compare(self._scenario.expect, seen, events)
         findings.mismatches += [f"the caller's {name} changed" for name in self._talk.changed()]
         findings.mismatches += [f"{where}: the script has no more to say" for where in self._observed.unscripted]
@@ -244,6 +249,7 @@ class _Drill:
             unchecked=findings.unchecked,
             observed=seen,
             moments=self._timeline.moments,
+            keys=self._keys,
         )
 
     def _figures(self) -> Json:

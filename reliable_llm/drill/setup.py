@@ -188,6 +188,18 @@ def from_settings(scenario: written.Scenario, settings: Settings) -> Blueprint:
     )
 
 
+def key_names(setup: written.Setup, settings: Settings | None = None) -> dict[str, str]:
+    """Return what reports call each key, by its label."""
+    if settings is None:
+        return {f"{each.name}#{number + 1}": key for each in setup.providers for number, key in enumerate(each.keys)}
+    mine = _in_route_order(settings)[: len(setup.providers)]
+    return {key.label: _numbered(number) for each in mine for number, key in enumerate(each.keys)}
+
+
+def _numbered(number: int) -> str:
+    return f"key-{number + 1}"
+
+
 def _in_route_order(settings: Settings) -> list[Provider]:
     first = [candidate.provider for candidate in settings.route or ()]
     return sorted(settings.providers, key=lambda p: first.index(p.name) if p.name in first else len(first))
@@ -212,7 +224,12 @@ def _mapped(given: written.Provider, mine: Provider, needed: int) -> Site:
         )
     keys = {key.reveal(): alias for key, alias in zip(mine.keys, _padded(given.keys, len(mine.keys)), strict=False)}
     models = dict(zip(mine.models.values(), given.models, strict=False))
-    return Site(name=given.name, keys=keys, models=models, rejects=given.rejects, pool_limit=given.pool_limit)
+    own = Site(
+        name=mine.name,
+        keys={key.reveal(): _numbered(number) for number, key in enumerate(mine.keys)},
+        models={wire: name for name, wire in mine.models.items()},
+    )
+    return Site(name=given.name, keys=keys, models=models, rejects=given.rejects, pool_limit=given.pool_limit, own=own)
 
 
 def _padded(keys: Sequence[str], count: int) -> list[str]:

@@ -134,10 +134,26 @@ def test_a_story_runs_against_the_users_own_set_up(config: str) -> None:
     assert status == 0
     assert seen["results"][0]["ok"]["served_by"] == "anthropic/claude-big"
     assert seen["requests"] == {
-        "openai/key-1/gpt-5.1": 1,
-        "openai/key-2/gpt-5.1": 3,
-        "anthropic/key-1/claude-sonnet-4-5": 6,
+        "openai/key-1/gpt-big": 1,
+        "openai/key-2/gpt-big": 3,
+        "anthropic/key-1/claude-big": 6,
     }
+
+
+def test_a_report_calls_the_users_own_providers_by_their_names(tmp_path: Path, config: str) -> None:
+    page = tmp_path / "report.html"
+    _, text = told(story_name="brown-out", config=config, html=str(page))
+    shown = text + page.read_text(encoding="utf-8")
+    assert "-> openai/key-1/gpt-big" in shown
+    assert "claude-sonnet-4-5" not in shown
+
+
+def test_a_file_that_is_wrong_throughout_is_told_in_twenty_lines(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        told(written(tmp_path, *(row("one") for _ in range(31))))
+    assert str(caught.value).count("\n") == 20
+    assert "line 2: field id: an earlier scenario has the id 'one'; give each its own" in str(caught.value)
+    assert str(caught.value).endswith("... and 10 more")
 
 
 def test_the_users_own_policies_count(config: str) -> None:

@@ -70,7 +70,7 @@ def test_a_route_to_nowhere_names_what_there_is() -> None:
 def test_two_scenarios_with_one_id_are_refused() -> None:
     found = parse(f"{json.dumps(SOUND)}\n{json.dumps(SOUND)}")
     assert isinstance(found[0], Scenario)
-    assert "two scenarios have the id 'S1'" in str(found[1])
+    assert "field id: an earlier scenario has the id 'S1'" in str(found[1])
 
 
 def test_a_broken_scenario_leaves_its_neighbours_alone() -> None:

@@ -16,7 +16,10 @@ current_call: Final[contextvars.ContextVar[str | None]] = contextvars.ContextVar
 
 @dataclass(slots=True, kw_only=True)
 class Arrival:
-    """One request and what became of it: `outcome` is empty while it is open, `silent_since` the last sign of life."""
+    """One request and what became of it: `outcome` is empty while it is open, `silent_since` the last sign of life.
+
+    `provider`, `key` and `model` are the script's names, `where` is what reports say.
+    """
 
     number: int
     at: float
@@ -25,16 +28,13 @@ class Arrival:
     model: str
     call: str | None
     streamed: bool
+    where: str
     body: Json = field(repr=False)
     act: str = ""
     status: int | None = None
     outcome: str = ""
     ended: float | None = None
     silent_since: float = 0.0
-
-    @property
-    def where(self) -> str:
-        return f"{self.provider}/{self.key}/{self.model}"
 
     @property
     def waited(self) -> float:

@@ -31,13 +31,21 @@ _SSE: Final = {"content-type": "text/event-stream; charset=utf-8"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """One vendor's address book: how keys and models are called in the script, and what the vendor itself refuses."""
+    """One vendor's address book: how keys and models are called in the script, and what the vendor itself refuses.
+
+    `own` is the same in the words of the set-up under drill, where they are not the script's: reports use them.
+    """
 
     name: str
     keys: Mapping[str, str] = field(default_factory=dict, repr=False)
     models: Mapping[str, str] = field(default_factory=dict)
     rejects: Sequence[str] = ()
     pool_limit: int | None = None
+    own: Site | None = None
+
+    def place(self, secret: str, model: str) -> tuple[str, str, str]:
+        """Return provider, key and model as they are called here."""
+        return self.name, self.keys.get(secret, secret or "none"), self.models.get(model, model)
 
 
 class Vendors:
@@ -120,13 +128,15 @@ class VendorTransport(httpx2.AsyncBaseTransport):
             "x-api-key", ""
         )
         model, now = str(body.get("model", "")), asyncio.get_running_loop().time()
+        provider, key, called = self._site.place(secret, model)
         arrival = Arrival(
             number=len(self._vendors.observed.arrivals) + 1,
             at=now,
             silent_since=now,
-            provider=self._site.name,
-            key=self._site.keys.get(secret, secret or "none"),
-            model=self._site.models.get(model, model),
+            provider=provider,
+            key=key,
+            model=called,
+            where="/".join((self._site.own or self._site).place(secret, model)),
             call=current_call.get(),
             streamed=bool(body.get("stream")),
             body=body,
