@@ -57,7 +57,7 @@ def _short(value: object) -> str:
 
 def _result(call: str, want: Json, have: Json | None, findings: Findings) -> None:
     if have is None:
-        findings.mismatches.append(f"{call}: no result")
+        findings.mismatches.append(f"{call}: no result, as no call has that id")
         return
     outcome = "ok" if "ok" in want else "raises"
     if outcome not in have:

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from reliable_llm.drill.scenario import Act, Call, Scenario
+from reliable_llm.drill.scenario import Act, Call, Expect, Policy, Provider, Scenario, Setup, Upstream
 from reliable_llm.errors import ConfigurationError
 
-_KNOWN = sorted({*Scenario.model_fields, *Act.model_fields, *Call.model_fields})
+_PARTS = (Scenario, Setup, Provider, Policy, Upstream, Act, Call, Expect)
+_KNOWN = sorted({name for part in _PARTS for name in part.model_fields})
 
 
 class ScenarioError(ConfigurationError):
@@ -151,9 +152,21 @@ def _checked(scenario: Scenario, seen: set[str], text: str, start: int, name: st
             f"{name}, line {line}: field id: an earlier scenario has the id {scenario.id!r}; give each its own"
         )
     seen.add(scenario.id)
+    _check_calls(scenario, text, start, name)
     if not any(call.op == "construct" for call in scenario.calls):
         _check_route(scenario, text, start, name)
     return scenario
+
+
+def _check_calls(scenario: Scenario, text: str, start: int, name: str) -> None:
+    ids = [call.id for call in scenario.calls]
+    for number, each in enumerate(ids):
+        if each in ids[:number]:
+            line = _line(text, _offset(text, start, ["calls", number, "id"]))
+            raise ScenarioError(
+                f"{name}, line {line}: scenario {scenario.id}, field calls.{number}.id: an earlier call has the id "
+                f"{each!r}; give each its own, or write c1..c9 for several"
+            )
 
 
 def _check_route(scenario: Scenario, text: str, start: int, name: str) -> None:

@@ -240,7 +240,7 @@ class _Drill:
         events = self._timeline.events(self._keys)
         findings = Findings() if self._plan else compare(self._scenario.expect, seen, events)
         findings.mismatches += [f"the caller's {name} changed" for name in self._talk.changed()]
-        findings.mismatches += [f"{where}: the script has no more to say" for where in self._observed.unscripted]
+        findings.mismatches += dict.fromkeys(self._observed.unscripted)
         findings.mismatches += [f"{a.where}: request {a.number} was never closed" for a in self._observed.open()]
         return Report(
             scenario=self._scenario,

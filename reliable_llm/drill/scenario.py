@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema, field_validator
 
+from reliable_llm.tomlfile import nearest
 from reliable_llm.vendors import VENDORS
 
 ACTS: Final = (
@@ -201,7 +202,7 @@ class Call(Part):
     """Something that the application does at second `t`."""
 
     id: str
-    t: float = 0.0
+    t: Seconds = 0.0
     op: str = Field(default="chat", json_schema_extra=_one_of(OPS, "what is called"))
     prompt: str | None = None
     system: str | None = None
@@ -281,24 +282,29 @@ class Scenario(Part):
 
 
 def _unknown_names(scenario: Scenario) -> Iterator[str]:
-    for act in scenario.acts():
-        yield from _not_in("act", act.act, ACTS)
-        yield from _not_in("end", act.end, ENDS)
-        yield from _not_in("phase", act.phase, PHASES)
-        yield from _not_in("shape", act.shape, SHAPES)
-        for _, what in act.timeline or ():
-            yield from _not_in("timeline", what, MOMENTS)
-    for call in scenario.calls:
-        yield from _not_in("op", call.op, OPS)
+    for number, entry in enumerate(scenario.upstream):
+        for step, act in enumerate(entry.script):
+            yield from _unknown_in_act(f"upstream[{number}].script[{step}]", act)
+    for number, call in enumerate(scenario.calls):
+        yield from _not_in(f"calls[{number}].op", call.op, OPS)
         for name in call.hook or {}:
-            yield from _not_in("hook", name, HOOKS)
+            yield from _not_in(f"calls[{number}].hook", name, HOOKS)
         if call.then and not re.search("pickle|copy", call.then):
-            yield f"then {call.then!r}: not known"
+            yield f"calls[{number}].then {call.then!r}: not known; write 'pickle' or 'deepcopy'"
+
+
+def _unknown_in_act(where: str, act: Act) -> Iterator[str]:
+    yield from _not_in(f"{where}.act", act.act, ACTS)
+    yield from _not_in(f"{where}.end", act.end, ENDS)
+    yield from _not_in(f"{where}.phase", act.phase, PHASES)
+    yield from _not_in(f"{where}.shape", act.shape, SHAPES)
+    for _, what in act.timeline or ():
+        yield from _not_in(f"{where}.timeline", what, MOMENTS)
 
 
 def _not_in(field: str, value: str | None, known: tuple[str, ...]) -> Iterator[str]:
     if value is not None and value not in known:
-        yield f"{field} {value!r}: not known"
+        yield f"{field} {value!r}: not known{nearest(value, known)}"
 
 
 def json_schema() -> Mapping[str, object]:

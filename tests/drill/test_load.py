@@ -73,6 +73,17 @@ def test_two_scenarios_with_one_id_are_refused() -> None:
     assert "field id: an earlier scenario has the id 'S1'" in str(found[1])
 
 
+def test_two_calls_with_one_id_are_refused() -> None:
+    said = _refusal(json.dumps(_with(calls=[{"id": "c1"}, {"id": "c1"}]), indent=1))
+    assert "scenario S1, field calls.1.id: an earlier call has the id 'c1'; give each its own" in said
+
+
+def test_a_misspelt_act_is_told_with_its_place_and_what_was_meant() -> None:
+    [found] = parse(json.dumps(_with(upstream=[{"match": "P1/*/*", "script": [{"act": "okay"}]}])))
+    assert isinstance(found, Scenario)
+    assert found.unsupported() == ["upstream[0].script[0].act 'okay': not known: did you mean 'ok'?"]
+
+
 def test_a_broken_scenario_leaves_its_neighbours_alone() -> None:
     found = parse(json.dumps([_with(calls=[]), _with(id="S2")]))
     assert [type(each) for each in found] == [ScenarioError, Scenario]

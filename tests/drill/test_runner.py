@@ -202,6 +202,13 @@ def test_a_script_that_runs_out_is_a_mismatch() -> None:
     assert any("no more to say" in m for m in report.mismatches)
 
 
+def test_a_script_for_somebody_else_is_told_as_that() -> None:
+    mine = scenario(OK)
+    theirs = [entry.model_copy(update={"match": "P7/*/*"}) for entry in mine.upstream]
+    report = run_scenario(mine.model_copy(update={"upstream": theirs}))
+    assert any("no match of upstream is for P1/k1/m1" in m for m in report.mismatches)
+
+
 def test_a_key_is_seen_on_the_wire_as_it_was_sent() -> None:
     report = run_scenario(scenario(OK, provider={"keys": ["k1", "k2"]}, calls=[{"id": "c1"}, {"id": "c2", "t": 1}]))
     assert report.observed["order"] == ["P1/k1/m1", "P1/k2/m1"]

@@ -246,7 +246,9 @@ def test_the_transport_raises_what_it_is_told_to() -> None:
 def test_a_script_that_is_used_up_is_reported() -> None:
     wire = Wire({"act": "error", "for_first": 0})
     wire.refused(openai_chat, openai.InternalServerError)
-    assert wire.vendors.observed.unscripted == ["P1/k1/m1"]
+    assert wire.vendors.observed.unscripted == [
+        'P1/k1/m1: the script has no more to say: add an act, or "repeat": true to its last'
+    ]
 
 
 def test_a_full_pool_times_out_before_the_wire() -> None:

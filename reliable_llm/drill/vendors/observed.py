@@ -37,6 +37,10 @@ class Arrival:
     silent_since: float = 0.0
 
     @property
+    def names(self) -> tuple[str, str, str]:
+        return self.provider, self.key, self.model
+
+    @property
     def waited(self) -> float:
         """Seconds in which the caller waited for nothing, until it gave up."""
         return self.ended - self.silent_since if self.outcome == "gave up" and self.ended is not None else 0.0

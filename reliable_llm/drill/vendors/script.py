@@ -25,9 +25,17 @@ class Scripts:
 
     def next(self, provider: str, key: str, model: str) -> Act | None:
         """Return the act for a request, or None where nothing is left to say."""
-        where = (provider, key, model)
-        fitting = [entry for entry in self._entries if entry.fits(where)]
+        fitting = self._fitting(provider, key, model)
         return max(fitting, key=lambda entry: entry.weight).next() if fitting else None
+
+    def why_none(self, provider: str, key: str, model: str) -> str:
+        """Return what to write for a request that `next` has no act for."""
+        if self._fitting(provider, key, model):
+            return 'the script has no more to say: add an act, or "repeat": true to its last'
+        return f"no match of upstream is for {provider}/{key}/{model}: add a script with that, or with *"
+
+    def _fitting(self, *where: str) -> list[_Script]:
+        return [entry for entry in self._entries if entry.fits(where)]
 
 
 class _Script:
@@ -36,7 +44,7 @@ class _Script:
         self.weight = sum(part != "*" for part in self._match)
         self._acts = _expanded(entry.script)
 
-    def fits(self, where: tuple[str, str, str]) -> bool:
+    def fits(self, where: tuple[str, ...]) -> bool:
         return all(want in ("*", have) for want, have in zip(self._match, where, strict=True))
 
     def next(self) -> Act | None:

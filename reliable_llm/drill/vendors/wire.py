@@ -75,7 +75,7 @@ class Vendors:
         """Take the next act of the script, or the refusal that the request deserves."""
         act = self._scripts.next(arrival.provider, arrival.key, arrival.model)
         if act is None:
-            self.observed.unscripted.append(arrival.where)
+            self.observed.unscripted.append(f"{arrival.where}: {self._scripts.why_none(*arrival.names)}")
             return UNSCRIPTED
         if refused := [name for name in site.rejects if name in request.body]:
             return _refusal(400, f"Unsupported parameter: {refused[0]}", "unsupported_parameter", refused[0])
