@@ -67,10 +67,12 @@ class CallerChat(FailoverChat):
         for fallback in candidates.fallbacks.get(model, ()):
             yield from (candidate for candidate in candidates.stops if candidate.model == fallback)
 
-    def _chosen(self, *, model: str | None, route: RouteLike | None, failover: bool) -> tuple[Stop, ...]:
+    def _chosen(
+        self, *, model: str | None, route: RouteLike | None, failover: bool, own_policy: bool
+    ) -> tuple[Stop, ...]:
         if model is None and route is None:
             route = self.preference
-        return super()._chosen(model=model, route=route, failover=failover)
+        return super()._chosen(model=model, route=route, failover=failover, own_policy=own_policy)
 
     async def aclose(self) -> None:
         """Do nothing: the connections belong to all callers."""

@@ -37,9 +37,21 @@ class Candidates:
         self.stops = {each: _stop(each, providers[each.provider], health[each.provider]) for each in everyone}
         self.order = everyone if route is None else self.checked(route)
         self._usual = tuple(self.stops[candidate] for candidate in self.order)
+        self._have_policies = any(stop.retry is not None for stop in self.stops.values())
 
-    def chosen(self, *, model: str | None, route: RouteLike | None, failover: bool) -> tuple[Stop, ...]:
-        """Return the candidates of one call, in order. Raises `ConfigurationError` for what nobody serves."""
+    def chosen(
+        self, *, model: str | None, route: RouteLike | None, failover: bool, own_policy: bool = False
+    ) -> tuple[Stop, ...]:
+        """Return the candidates of one call, in order. Raises `ConfigurationError` for what nobody serves.
+
+        *own_policy*: the call brings a policy of retries, which goes before those of providers.
+        """
+        chosen = self._in_order(model, route)
+        if own_policy and self._have_policies:
+            chosen = tuple(stop.without_policy() for stop in chosen)
+        return chosen if failover else chosen[:1]
+
+    def _in_order(self, model: str | None, route: RouteLike | None) -> tuple[Stop, ...]:
         if model is None and route is None:
             chosen = self._usual
         elif route is not None:
@@ -47,7 +59,7 @@ class Candidates:
         else:
             chain = chain_from(self.order, model or "", self.fallbacks)
             chosen = tuple(self.stops[candidate] for candidate in chain)
-        return chosen if failover else chosen[:1]
+        return chosen
 
     def checked(self, route: RouteLike) -> tuple[Candidate, ...]:
         """Return *route* as candidates; tell of what is in it twice."""
@@ -66,4 +78,5 @@ def _stop(candidate: Candidate, provider: Provider, health: ProviderHealth) -> S
         model_id=provider.models[candidate.model],
         vendor=provider.vendor,
         capabilities=provider.capabilities.get(candidate.model) or Capabilities(),
+        retry=provider.retry,
     )

@@ -124,7 +124,7 @@ class FailoverChat:
             raise error.with_traceback(None) from error.__cause__
         finally:
             del prompt, asked
-        stops = self._chosen(model=model, route=route, failover=failover)
+        stops = self._chosen(model=model, route=route, failover=failover, own_policy=retry is not None)
         try:
             policy = self._policy(retry, failover_on)
             until = self._coordination.begin(deadline, stops, policy)
@@ -167,7 +167,7 @@ class FailoverChat:
             raise error.with_traceback(None) from error.__cause__
         finally:
             del prompt, asked
-        stops = self._chosen(model=model, route=route, failover=failover)
+        stops = self._chosen(model=model, route=route, failover=failover, own_policy=retry is not None)
         policy = self._policy(retry, failover_on)
         make = ChatStream if self._coordination.last_resort is None else partial(StandInStream, stand_in=self._stand_in)
         return make(
@@ -200,12 +200,14 @@ class FailoverChat:
         from reliable_llm.plan import Planner
 
         check_deadline(deadline)
-        stops = self._chosen(model=model, route=route, failover=failover)
+        stops = self._chosen(model=model, route=route, failover=failover, own_policy=retry is not None)
         planner = Planner(self._coordination.driver, self._coordination.providers, retry or self.retry, stream=stream)
         return planner.plan(as_request(prompt, **asked), stops, deadline)
 
-    def _chosen(self, *, model: str | None, route: RouteLike | None, failover: bool) -> tuple[Stop, ...]:
-        return self._coordination.candidates.chosen(model=model, route=route, failover=failover)
+    def _chosen(
+        self, *, model: str | None, route: RouteLike | None, failover: bool, own_policy: bool
+    ) -> tuple[Stop, ...]:
+        return self._coordination.candidates.chosen(model=model, route=route, failover=failover, own_policy=own_policy)
 
     def _policy(self, retry: RetryPolicy | None, failover_on: Iterable[Kind | str]) -> RetryPolicy:
         """Return the policy of one call."""

@@ -17,6 +17,7 @@ File (everything but `kind` and `models` may be left out; durations are seconds)
     models = ["gpt-5.1"]                          # or { "gpt-5.1" = "the provider's own id" }
     base_url = "https://api.openai.com/v1"
     timeouts = { attempt = 60 }
+    retry = { max_retries = 1 }                   # at this provider; the rest is as in [retry]
     limits = { requests_per_minute = 60 }         # of each key; {} learns them from the vendor's headers
     capabilities = { "gpt-5.1" = { context_window = 400000 } }
     classify = [{ kind = "quota_exhausted", statuses = [403], codes = ["TEAM_BUDGET"] }]   # the fields of `Rule`
@@ -67,7 +68,7 @@ MODELS_VARIABLE: Final = "RELIABLE_LLM_MODELS"
 KINDS: Final = ("openai", "anthropic", "gemini")
 
 _ONLY_IN_CODE: Final = frozenset({"http_client", "clients"})
-_READ_APART: Final = frozenset({"kind", "keys", "keys_env", "timeouts", "region", "project", "profile"})
+_READ_APART: Final = frozenset({"kind", "keys", "keys_env", "timeouts", "retry", "region", "project", "profile"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,17 +173,18 @@ def load(path: str | os.PathLike[str], *, environ: Mapping[str, str] = os.enviro
     if "providers" not in top:
         refuse(file, "no provider: add a [[providers]] table with kind and models")
     timeouts = top["timeouts"].onto(Timeouts()) if "timeouts" in top else Timeouts()
-    providers = tuple(_provider(node, timeouts, environ) for node in top["providers"].items())
+    retry = top["retry"].onto(RetryPolicy()) if "retry" in top else RetryPolicy()
+    providers = tuple(_provider(node, timeouts, retry, environ) for node in top["providers"].items())
     _refuse_twins(top["providers"], providers)
     return Settings(
         providers=providers,
         route=_route(top["route"], providers) if "route" in top else None,
-        retry=top["retry"].onto(RetryPolicy()) if "retry" in top else RetryPolicy(),
+        retry=retry,
         recovery=top["recovery"].onto(RecoveryPolicy()) if "recovery" in top else RecoveryPolicy(),
     )
 
 
-def _provider(node: Node, timeouts: Timeouts, environ: Mapping[str, str]) -> Provider:
+def _provider(node: Node, timeouts: Timeouts, retry: RetryPolicy, environ: Mapping[str, str]) -> Provider:
     given = node.table()
     if "kind" not in given:
         node.refuse(f"has no kind: add kind = {' or '.join(map(repr, KINDS))}")
@@ -194,6 +196,8 @@ def _provider(node: Node, timeouts: Timeouts, environ: Mapping[str, str]) -> Pro
     arguments = {name: _argument(name, value) for name, value in given.items() if name not in _READ_APART}
     if "timeouts" in given:
         timeouts = given["timeouts"].onto(timeouts)
+    if "retry" in given:
+        arguments["retry"] = given["retry"].onto(retry)
     keys = _listed_keys(given, environ)
     if signing and "base_url" not in given:
         arguments["clients"], keys = clients_from_file(node, given, keys), None

@@ -126,7 +126,7 @@ class Planner:
 
     def _worst_case(self, request: ChatRequest, stop: Stop, needs: frozenset[str]) -> float:
         """Every key refused in turn, every retry after the longest wait, every form refused, every answer repaired."""
-        retry = self._retry
+        retry = stop.retry or self._retry
         others = needs & (EMULATED | SPELLINGS | {"tools"})
         forms = len(others) + (possible_cuts(request.messages) if request.truncate else 0)
         attempts = len(stop.health.ring) + retry.max_retries + forms

@@ -10,13 +10,14 @@ from urllib.parse import urlsplit, urlunsplit
 
 from reliable_llm.credentials import Credential, credentials
 from reliable_llm.errors import ConfigurationError
-from reliable_llm.policy import Limits, Timeouts, check_number
+from reliable_llm.policy import Limits, RetryPolicy, Timeouts, check_number
 from reliable_llm.provider_checks import (
     checked_capabilities,
     checked_concurrency,
     checked_limits,
     checked_models,
     checked_name,
+    checked_retry,
     checked_rules,
     checked_url,
     credentials_of,
@@ -69,7 +70,8 @@ class Provider:
     A gateway behind `base_url` that retries or falls back by itself should be told not to: one owner of retries.
     `capabilities` holds what is known by model. `max_concurrency` bounds the requests under way at once; a call that
     has to wait for its turn waits within its own deadline, and outside the attempt's timeout. `limits` says how much
-    each key may be used; with it, calls are paced.
+    each key may be used; with it, calls are paced. `retry` is the policy for this provider's candidates; one given with
+    a call goes before it; `reserve` and `failover_on` are the whole call's in any case.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Provider:
     classify: tuple[Rule, ...] = ()
     max_concurrency: int | None = None
     limits: Limits | None = None
+    retry: RetryPolicy | None = None
     pool_limit: int = POOL_LIMIT
     custom: Adapter | None = field(default=None, repr=False)
     clients: tuple[object, ...] = field(default=(), repr=False)
@@ -108,6 +111,7 @@ class Provider:
         classify: Iterable[Rule] = (),
         max_concurrency: int | None = None,
         limits: Limits | None = None,
+        retry: RetryPolicy | None = None,
         pool_limit: int = POOL_LIMIT,
         clients: Iterable[OpenAIClient] | None = None,
     ) -> Provider:
@@ -120,7 +124,7 @@ class Provider:
         """
         return _build(
             cls, "openai", name, vendor, api, models, keys, base_url, headers, timeouts, http_client, transport,
-            capabilities, classify, max_concurrency, pool_limit, limits, clients,
+            capabilities, classify, max_concurrency, pool_limit, limits, retry, clients,
         )  # fmt: skip
 
     @classmethod
@@ -140,6 +144,7 @@ class Provider:
         classify: Iterable[Rule] = (),
         max_concurrency: int | None = None,
         limits: Limits | None = None,
+        retry: RetryPolicy | None = None,
         pool_limit: int = POOL_LIMIT,
         clients: Iterable[AnthropicClient] | None = None,
     ) -> Provider:
@@ -150,7 +155,7 @@ class Provider:
         """
         return _build(
             cls, "anthropic", name, vendor, "messages", models, keys, base_url, headers, timeouts, http_client,
-            transport, capabilities, classify, max_concurrency, pool_limit, limits, clients,
+            transport, capabilities, classify, max_concurrency, pool_limit, limits, retry, clients,
         )  # fmt: skip
 
     @classmethod
@@ -169,6 +174,7 @@ class Provider:
         classify: Iterable[Rule] = (),
         max_concurrency: int | None = None,
         limits: Limits | None = None,
+        retry: RetryPolicy | None = None,
         pool_limit: int = POOL_LIMIT,
     ) -> Provider:
         """Return an endpoint of the Gemini API on Google's own client. `keys=None` reads GEMINI_API_KEY.
@@ -178,7 +184,7 @@ class Provider:
         """
         return _build(
             cls, "gemini", name, "gemini", "gemini", models, keys, base_url or _GEMINI_URL, headers, timeouts,
-            http_client, transport, capabilities, classify, max_concurrency, pool_limit, limits, None,
+            http_client, transport, capabilities, classify, max_concurrency, pool_limit, limits, retry, None,
         )  # fmt: skip
 
     @classmethod
@@ -193,6 +199,7 @@ class Provider:
         capabilities: Capabilities | Mapping[str, Capabilities] | None = None,
         max_concurrency: int | None = None,
         limits: Limits | None = None,
+        retry: RetryPolicy | None = None,
     ) -> Provider:
         """Return an endpoint behind an adapter of your own (`reliable_llm.adapters.base.Adapter`)."""
         by_model = checked_models(name, models)
@@ -206,6 +213,7 @@ class Provider:
             capabilities=checked_capabilities(name, capabilities, by_model),
             max_concurrency=checked_concurrency(name, max_concurrency),
             limits=checked_limits(name, limits),
+            retry=checked_retry(name, retry),
             custom=adapter,
         )
 
@@ -251,6 +259,7 @@ def _build(
     max_concurrency: int | None,
     pool_limit: int,
     limits: Limits | None,
+    retry: RetryPolicy | None,
     clients: Iterable[object] | None,
 ) -> Provider:
     checked_name(name)
@@ -294,6 +303,7 @@ def _build(
         classify=checked_rules(name, classify),
         max_concurrency=checked_concurrency(name, max_concurrency),
         limits=checked_limits(name, limits),
+        retry=checked_retry(name, retry),
         pool_limit=pool_limit,
         clients=own,
     )

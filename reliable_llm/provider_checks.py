@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from reliable_llm.credentials import Credential, credentials
 from reliable_llm.errors import ConfigurationError
-from reliable_llm.policy import Limits, check_number
+from reliable_llm.policy import Limits, RetryPolicy, check_number
 from reliable_llm.tomlfile import nearest
 from reliable_llm.types import Capabilities
 
@@ -127,6 +127,14 @@ def checked_concurrency(provider: str, limit: int | None) -> int | None:
     if limit is not None:
         check_number(f"Provider({provider!r})", "max_concurrency", limit, low=1, whole=True)
     return limit
+
+
+def checked_retry(provider: str, retry: object) -> RetryPolicy | None:
+    if retry is not None and not isinstance(retry, RetryPolicy):
+        raise ConfigurationError(
+            f"retry of provider {provider!r} must be a RetryPolicy(...), got {type(retry).__name__}"
+        )
+    return retry
 
 
 def checked_limits(provider: str, limits: object) -> Limits | None:

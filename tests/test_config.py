@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reliable_llm import ConfigurationError, FailoverChat, Kind
+from reliable_llm import ConfigurationError, FailoverChat, Kind, RetryPolicy
 from reliable_llm.config import Settings, from_env, load
 from reliable_llm.types import Candidate
 
@@ -406,6 +406,15 @@ def test_a_coordinator_is_built_from_a_file(file: Path) -> None:
     status = FailoverChat.from_toml(str(file)).status()
 
     assert [provider.name for provider in status.providers] == ["openai"]
+
+
+def test_a_provider_may_have_a_policy_of_its_own_on_top_of_that_of_all(file: Path) -> None:
+    text = MINIMAL + "retry = { max_retries = 5 }\n\n[retry]\nbackoff = 3\n"
+    file.write_text(text, encoding="utf-8")
+    settings = load(file)
+
+    assert settings.providers[0].retry == RetryPolicy(max_retries=5, backoff=3)
+    assert settings.retry == RetryPolicy(backoff=3)
 
 
 def test_geminis_own_api_is_a_kind(file: Path) -> None:

@@ -80,7 +80,8 @@ def _candidates(chat: FailoverChat, settings: Settings) -> Iterator[str]:
         provider = providers[candidate.provider]
         keys = ", ".join(key.label for key in provider.keys) or "no key: never tried"
         yield f"  {number}. {candidate}{_id(provider, candidate)} at {provider.endpoint}, keys {keys}"
-        yield f"     an attempt takes at most {provider.timeouts.attempt:g} s"
+        own = "" if provider.retry is None else f", {_more(provider.retry)} whatever [retry] says"
+        yield f"     an attempt takes at most {provider.timeouts.attempt:g} s{own}"
     used = {candidate.provider for candidate in chat.route}
     yield from (f"  {name} is in no candidate: add it to route" for name in providers if name not in used)
 

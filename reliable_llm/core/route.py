@@ -67,6 +67,16 @@ class Stop:
         )
         self.absent = frozenset(name for name, has in zip(_DECLARED, declared, strict=True) if has is False)
 
+    def without_policy(self) -> Stop:
+        """Return the same candidate, at which the call's policy counts."""
+        return Stop(
+            candidate=self.candidate,
+            health=self.health,
+            model_id=self.model_id,
+            vendor=self.vendor,
+            capabilities=self.capabilities,
+        )
+
     def lacks(self, now: float) -> frozenset[str]:
         """Return what the candidate is declared, or has turned out, not to have."""
         learned = self.health.lacks(self.model, now)

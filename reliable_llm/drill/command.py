@@ -66,7 +66,7 @@ def drill(
         reports = [_told(scenarios[0], seed, settings, out)]
     else:
         reports = [_summed_up(run_scenario(each, seed=seed, settings=settings), out) for each in scenarios]
-        _totals(reports, out)
+        _totals(reports, len(broken), out)
     if html:
         from reliable_llm.drill.html import page
 
@@ -169,10 +169,11 @@ def _summed_up(report: Report, out: TextIO) -> Report:
     return report
 
 
-def _totals(reports: Sequence[Report], out: TextIO) -> None:
+def _totals(reports: Sequence[Report], unread: int, out: TextIO) -> None:
     passed, unsupported = sum(r.passed for r in reports), sum(bool(r.unsupported) for r in reports)
     failed = len(reports) - passed - unsupported
-    Teller(out).line(f"{passed} of {len(reports)} hold, {unsupported} unsupported, {failed} fail")
+    said = f"{passed} of {len(reports) + unread} hold, {unsupported} unsupported, {failed} fail"
+    Teller(out).line(f"{said}, {unread} cannot be read" if unread else said)
 
 
 def _only(reports: Sequence[Report]) -> Report:

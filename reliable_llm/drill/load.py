@@ -100,7 +100,10 @@ def _is_branch(part: int | str) -> bool:
 
 
 def _remedy(kind: str, message: str, value: dict[str, object], path: Sequence[int | str]) -> str:
+    if kind == "string_pattern_mismatch":
+        return "write provider/key/model, with * for any"
     if kind != "missing":
+        message = message.removeprefix("Value error, ")
         return message[0].lower() + message[1:]
     holder: object = value
     for part in path[:-1]:

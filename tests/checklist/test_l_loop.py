@@ -56,6 +56,25 @@ async def test_l2_five_retries_do_not_help_a_refused_key() -> None:
     assert pair.calls == (1, 1)
 
 
+async def test_l3_retries_and_backoff_can_be_set_for_one_provider() -> None:
+    clock, first, second = ManualClock(), Vendor(DOWN), Vendor(DOWN)
+    providers = [
+        first.openai(retry=RetryPolicy(max_retries=1, backoff=2, jitter=0)),
+        second.anthropic(),
+    ]
+    with pytest.raises(ServerError):
+        await FailoverChat(providers, retry=RetryPolicy(max_retries=0, jitter=0), clock=clock)("hi")
+    assert (len(first.arrivals), len(second.arrivals), clock.slept) == (2, 1, [2])
+
+
+async def test_l3_a_calls_own_policy_goes_before_a_providers() -> None:
+    clock, vendor = ManualClock(), Vendor(DOWN)
+    chat = FailoverChat([vendor.openai(retry=RetryPolicy(max_retries=5))], clock=clock)
+    with pytest.raises(ServerError):
+        await chat("hi", retry=RetryPolicy(max_retries=0))
+    assert (len(vendor.arrivals), clock.slept) == (1, [])
+
+
 async def test_l3_retries_and_backoff_can_be_set_for_one_call() -> None:
     pair = Pair(DOWN)
     await pair.ask(retry=RetryPolicy(max_retries=1, backoff=2, jitter=0))

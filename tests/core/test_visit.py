@@ -5,6 +5,7 @@ from __future__ import annotations
 from reliable_llm.core.recovery import FOREVER, Fault
 from reliable_llm.core.visit import Visit
 from reliable_llm.errors import Kind
+from reliable_llm.policy import RetryPolicy
 from tests.core.trips import World
 
 FAULT = Fault(kind=Kind.SERVER_ERROR, at=0.0)
@@ -179,3 +180,11 @@ def test_a_gate_that_is_open_again_has_no_fault() -> None:
     shut(seen, 400)
     seen.stop.health.candidate_gate("m1").open()
     assert seen.stored_fault() is None
+
+
+def test_a_providers_own_policy_counts_at_its_candidates_unless_the_call_brings_one() -> None:
+    stop = World(p=1).stop("p/m1")
+    stop.retry = RetryPolicy(max_retries=7)
+    of_the_call = RetryPolicy(max_retries=1)
+    assert Visit(stop, of_the_call).retry.max_retries == 7
+    assert Visit(stop.without_policy(), of_the_call).retry is of_the_call

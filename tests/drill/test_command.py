@@ -149,8 +149,10 @@ def test_a_report_calls_the_users_own_providers_by_their_names(tmp_path: Path, c
 
 
 def test_a_file_that_is_wrong_throughout_is_told_in_twenty_lines(tmp_path: Path) -> None:
+    out = io.StringIO()
     with pytest.raises(ScenarioError) as caught:
-        told(written(tmp_path, *(row("one") for _ in range(31))))
+        drill([written(tmp_path, *(row("one") for _ in range(31)))], out=out)
+    assert "1 of 31 hold, 0 unsupported, 0 fail, 30 cannot be read" in out.getvalue()
     assert str(caught.value).count("\n") == 20
     assert "line 2: field id: an earlier scenario has the id 'one'; give each its own" in str(caught.value)
     assert str(caught.value).endswith("... and 10 more")

@@ -59,7 +59,7 @@ def test_a_missing_field_is_found_on_its_line_with_a_guess() -> None:
 
 def test_a_wrong_value_says_what_is_allowed() -> None:
     text = json.dumps(SOUND).replace('"openai"', '"openal"')
-    assert "field setup.providers.0.kind: value error, must be 'openai', 'anthropic' or a known host" in _refusal(text)
+    assert "field setup.providers.0.kind: must be 'openai', 'anthropic' or a known host" in _refusal(text)
 
 
 def test_a_route_to_nowhere_names_what_there_is() -> None:
@@ -71,6 +71,11 @@ def test_two_scenarios_with_one_id_are_refused() -> None:
     found = parse(f"{json.dumps(SOUND)}\n{json.dumps(SOUND)}")
     assert isinstance(found[0], Scenario)
     assert "field id: an earlier scenario has the id 'S1'" in str(found[1])
+
+
+def test_a_match_in_another_form_is_told_the_form() -> None:
+    said = _refusal(json.dumps(_with(upstream=[{"match": "P1", "script": [{"act": "ok"}]}])))
+    assert "field upstream.0.match: write provider/key/model, with * for any" in said
 
 
 def test_two_calls_with_one_id_are_refused() -> None:
