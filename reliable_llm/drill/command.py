@@ -160,9 +160,8 @@ def _answered(report: Report) -> str:
 
 def _summed_up(report: Report, out: TextIO) -> Report:
     teller = Teller(out)
-    state, style = (
-        ("unsupported", "warn") if report.unsupported else ("holds", "good") if report.passed else ("FAILS", "bad")
-    )
+    state = "FAILS" if report.verdict == "fails" else report.verdict
+    style = {"unsupported": "warn", "FAILS": "bad"}.get(state, "good")
     teller.line(f"{teller.styled(f'{state:<11}', style)} {report.scenario.id}  {report.scenario.title}")
     for note in [*report.unsupported, *report.mismatches, *report.unchecked]:
         teller.line(f"            {note}")
@@ -172,7 +171,8 @@ def _summed_up(report: Report, out: TextIO) -> Report:
 def _totals(reports: Sequence[Report], unread: int, out: TextIO) -> None:
     passed, unsupported = sum(r.passed for r in reports), sum(bool(r.unsupported) for r in reports)
     failed = len(reports) - passed - unsupported
-    said = f"{passed} of {len(reports) + unread} hold, {unsupported} unsupported, {failed} fail"
+    held = "hold" if all(report.compared for report in reports) else "ran"
+    said = f"{passed} of {len(reports) + unread} {held}, {unsupported} unsupported, {failed} fail"
     Teller(out).line(f"{said}, {unread} cannot be read" if unread else said)
 
 

@@ -34,7 +34,8 @@ def page(reports: Sequence[Report], title: str = "Drill report") -> str:
     template = resources.files("reliable_llm.drill").joinpath("report.html").read_text(encoding="utf-8")
     passed = sum(report.passed for report in reports)
     unsupported = sum(bool(report.unsupported) for report in reports)
-    summary = f"{passed} of {len(reports)} hold" + (f", {unsupported} unsupported" if unsupported else "")
+    held = "hold" if all(report.compared for report in reports) else "ran"
+    summary = f"{passed} of {len(reports)} {held}" + (f", {unsupported} unsupported" if unsupported else "")
     body = "\n".join(_section(report) for report in reports)
     return (
         template.replace("{{title}}", _text(title))
@@ -50,10 +51,11 @@ def _text(value: object) -> str:
 
 def _section(report: Report) -> str:
     scenario = report.scenario
-    state = "unsupported" if report.unsupported else "holds" if report.passed else "fails"
+    state = report.verdict
+    style = "holds" if report.passed else state
     notes = [*report.unsupported, *report.mismatches, *report.unchecked]
     listed = "".join(f"<li>{_text(note)}</li>" for note in notes)
-    head = f'<h2>{_text(scenario.title or scenario.id)} <b class="{state}">{state}</b></h2>'
+    head = f'<h2>{_text(scenario.title or scenario.id)} <b class="{style}">{state}</b></h2>'
     why = f"<p>{_text(scenario.note)}</p>" if scenario.note else ""
     picture = "" if report.unsupported else _figure(report)
     return f'<section id="{_text(scenario.id)}">{head}{why}<ul class="notes">{listed}</ul>{picture}</section>'

@@ -52,6 +52,13 @@ class Report:
     def passed(self) -> bool:
         return not (self.unsupported or self.mismatches or self.unchecked)
 
+    @property
+    def verdict(self) -> str:
+        """One word: holds, fails or unsupported; `ran` where there was nothing to hold against."""
+        if self.unsupported:
+            return "unsupported"
+        return "fails" if not self.passed else "holds" if self.compared else "ran"
+
     def as_json(self) -> Json:
         head: Json = {"id": self.scenario.id, "passed": self.passed, "unsupported": list(self.unsupported)}
         if self.unchecked:

@@ -148,6 +148,14 @@ def test_a_report_calls_the_users_own_providers_by_their_names(tmp_path: Path, c
     assert "claude-sonnet-4-5" not in shown
 
 
+def test_a_set_up_of_the_users_own_ran_and_does_not_hold(tmp_path: Path, config: str) -> None:
+    page = tmp_path / "report.html"
+    status, text = told(written(tmp_path, row("one"), row("two")), config=config, html=str(page))
+    assert status == 0
+    assert "2 of 2 ran" in text
+    assert ">ran</b>" in page.read_text(encoding="utf-8")
+
+
 def test_a_file_that_is_wrong_throughout_is_told_in_twenty_lines(tmp_path: Path) -> None:
     out = io.StringIO()
     with pytest.raises(ScenarioError) as caught:
