@@ -67,7 +67,8 @@ class Coordination:
         self.upkeep = Upkeep(self.providers, self.driver.clock)
         if health is not None:
             member = health.join(self.upkeep.shared(), self.driver.clock, self.tell)
-            self.upkeep.member = self.driver.member = member
+            self.upkeep.member = member
+            self.driver.join(member)
         self.candidates = Candidates(
             self.providers, self.upkeep.health, route=route, fallbacks=fallbacks, tell=self.tell
         )
@@ -78,7 +79,7 @@ class Coordination:
 
     def tell(self, event: Event, tags: Mapping[str, str] | None = None) -> None:
         """Hand an event to the log and to the listeners."""
-        self.driver.emit([event], tags or {})
+        self.driver.announcer.emit([event], tags or {})
 
     # ---------------------------------------------------------------- a call begins
 
@@ -109,11 +110,11 @@ class Coordination:
         """Import the vendors' SDKs, build their clients and read the store of health, if any, now."""
         for name in self.providers:
             try:
-                await self.driver.adapter(name).warmup()
+                await self.driver.entrance.adapter(name).warmup()
             except ReliableLLMError as error:
                 self.tell(events.ConfigWarning(name, f"warmup failed: {error.kind}"))
-        if self.driver.member is not None:
-            await self.driver.member.ready(STORE_PATIENCE)
+        if self.upkeep.member is not None:
+            await self.upkeep.member.ready(STORE_PATIENCE)
 
     async def aclose(self) -> None:
         """Close the connection pools."""

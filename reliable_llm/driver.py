@@ -7,49 +7,43 @@ listeners. Plain calls run here; `ChatStream` uses the same parts.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from reliable_llm import events
-from reliable_llm.adapters.base import Adapter, Prepared, Target
-from reliable_llm.calls import CallTeller
+from reliable_llm.adapters.base import Prepared
+from reliable_llm.announcer import Announcer
 from reliable_llm.clock import Clock
-from reliable_llm.core.actions import Action, AwaitTurn, Raise, Sleep, StartAttempt
+from reliable_llm.core.actions import AwaitTurn, Raise, Sleep, StartAttempt
 from reliable_llm.core.budget import RetryBudget
-from reliable_llm.core.failover import PROBE_POLL, FailoverCall
+from reliable_llm.core.failover import FailoverCall
 from reliable_llm.core.hedge import Hedges
 from reliable_llm.core.ledger import open_up
-from reliable_llm.core.memory import still_holds
 from reliable_llm.core.pacing import Demand
 from reliable_llm.core.route import Stop, needs_of
-from reliable_llm.core.truncation import cut, possible_cuts
-from reliable_llm.credentials import Credential
+from reliable_llm.core.truncation import possible_cuts
+from reliable_llm.entrance import Entrance, nothing
 from reliable_llm.errors import (
     AttemptTimeoutError,
     ContentPolicyError,
     DeadlineExceededError,
     Kind,
     ReliableLLMError,
-    UnsupportedFeatureError,
-    default_verdict,
 )
 from reliable_llm.hedged import in_order, may_hedge, merged, race
-from reliable_llm.line import Line
 from reliable_llm.needs import changed_needs
-from reliable_llm.policy import BudgetPolicy, HedgePolicy, RecoveryPolicy, RetryPolicy, Timeouts
-from reliable_llm.telemetry.log import EventLog
+from reliable_llm.policy import BudgetPolicy, HedgePolicy, RecoveryPolicy, RetryPolicy
+from reliable_llm.preparing import PreparedRequests, prepare_once
 from reliable_llm.types import AdapterReply, ChatReply, ChatRequest, FinishReason, ServedBy, text_of
 
 if TYPE_CHECKING:
-    from reliable_llm.events import Event, Listener
+    from reliable_llm.events import Listener
     from reliable_llm.provider import Provider
     from reliable_llm.state.base import Member
     from reliable_llm.structured import Repairs
     from reliable_llm.types import OutputSchema
-
-PreparedRequests = dict[tuple[Stop, frozenset[str], int], Prepared]
 
 
 class Driver:
@@ -69,17 +63,14 @@ class Driver:
         self.recovery = recovery
         self.budget = None if budget is None else RetryBudget(budget)
         self._hedges = None if hedge is None else Hedges(hedge)
-        self._providers = providers
-        self._adapters: dict[str, Adapter] = {}
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._unlimited: set[str] = set()
-        self._places: dict[str, asyncio.Semaphore] = {}
-        self._lines: dict[str, Line] = {}
-        self._log = EventLog()
-        self._listeners: tuple[Listener, ...] = tuple(listeners)
-        self.teller = CallTeller(self._listeners, self._log.listener_failed)
-        self.member: Member | None = None
+        self.entrance = Entrance(providers, clock)
+        self.announcer = Announcer(listeners)
+        self._member: Member | None = None
         self.paced = any(provider.limits is not None for provider in providers.values())
+
+    def join(self, member: Member) -> None:
+        """From now on, share with other processes what is known about keys."""
+        self._member = self.entrance.member = self.announcer.member = member
 
     # ---------------------------------------------------------------- a plain call
 
@@ -94,17 +85,17 @@ class Driver:
         priority: int = 0,
     ) -> ChatReply:
         """Return the answer to *request*; raise what `FailoverChat.__call__` raises."""
-        if not self.teller:
+        if not self.announcer.teller:
             return await self._run(request, stops, retry, deadline, affinity, priority)
-        request = self.teller.own(request)
+        request = self.announcer.teller.own(request)
         started = self.clock.monotonic()
-        self.teller.begin(request, stops, stream=False)
+        self.announcer.teller.begin(request, stops, stream=False)
         try:
             reply = await self._run(request, stops, retry, deadline, affinity, priority)
         except BaseException as error:
-            self.teller.failed(request, error, (), self.clock.monotonic() - started, None)
+            self.announcer.teller.failed(request, error, (), self.clock.monotonic() - started, None)
             raise
-        self.teller.answered(request, reply, self.clock.monotonic() - started, None)
+        self.announcer.teller.answered(request, reply, self.clock.monotonic() - started, None)
         return reply
 
     async def _run(
@@ -148,8 +139,8 @@ class Driver:
         is_hedge: bool = False,
     ) -> FailoverCall:
         """Return the machine of a new call."""
-        if self.member is not None:
-            self.member.wake()
+        if self._member is not None:
+            self._member.wake()
         return FailoverCall(
             stops,
             now=self.clock.monotonic(),
@@ -189,11 +180,11 @@ class Driver:
         repairs = None if request.output is None else _repairs(request, request.output)
         while True:
             action = call.next(now, clock.random())
-            if not self.must_claim(action):
-                self.emit(call.events, request.tags)
+            if not self.entrance.must_claim(action):
+                self.announcer.emit(call.events, request.tags)
             if isinstance(action, StartAttempt):
                 reply = await self._attempt(call, action, request, prepared, repairs)
-                self.emit(call.events, request.tags)
+                self.announcer.emit(call.events, request.tags)
                 if reply is not None:
                     return reply
             else:
@@ -205,32 +196,9 @@ class Driver:
         if isinstance(action, Sleep):
             await self.clock.sleep(action.seconds)
         elif isinstance(action, AwaitTurn):
-            await self._turn(call, action)
+            await self.entrance.turn(call, action)
         else:
             raise_now(action)
-
-    async def _turn(self, call: FailoverCall, action: AwaitTurn) -> None:
-        """Wait in the queue for a provider whose pace is limited."""
-        started = self.clock.monotonic()
-        try:
-            await self._line(action.visit.stop).turn(action)
-        except ReliableLLMError as error:
-            call.gave_up(error)
-        call.waited(self.clock.monotonic() - started)
-
-    def _line(self, stop: Stop) -> Line:
-        self._on_this_loop()
-        line = self._lines.get(stop.provider)
-        if line is None:
-            assert stop.health.pace is not None  # noqa: S101 - only those have a queue
-            line = self._lines[stop.provider] = Line(stop.health.pace, self.clock)
-        return line
-
-    def _on_this_loop(self) -> None:
-        """Begin anew with what belongs to an event loop, where it is another one."""
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            self._loop, self._unlimited, self._places, self._lines = loop, set(), {}, {}
 
     async def _attempt(
         self,
@@ -244,15 +212,15 @@ class Driver:
         clock = self.clock
         if repairs is not None:
             request = repairs.request_for(action.stop.candidate)
-        prepared = self.prepared(call, action, request, cache)
+        prepared = prepare_once(self.entrance, call, action, request, cache)
         if prepared is None:
             return None
-        leave = nothing if self._is_ready(action) else await self.enter(call, action)
+        leave = nothing if self.entrance.is_open(action) else await self.entrance.enter(call, action)
         if leave is None:
             return None
         started = clock.monotonic()
         try:
-            self.announce(call, action, request.tags)
+            self.announcer.announce(call, action, request.tags)
             answer = await self._send(action, prepared, started)
             if action.ticket is not None:
                 self.hear(action, answer, answer.headers)
@@ -292,131 +260,19 @@ class Driver:
 
     async def _send(self, action: StartAttempt, prepared: Prepared, now: float) -> AdapterReply:
         """Send once, within the attempt's timeout and what the deadline leaves."""
-        timeouts = self.timeouts(action)
+        entrance = self.entrance
+        timeouts = entrance.timeouts(action)
         seconds, by_deadline = time_limit(action, now, timeouts.attempt)
         try:
             async with asyncio.timeout(seconds):
-                return await self.adapter(action.stop.provider).complete(prepared, self.key(action), timeouts)
+                adapter = entrance.adapter(action.stop.provider)
+                return await adapter.complete(prepared, entrance.key(action), timeouts)
         except TimeoutError as error:
             if isinstance(error, ReliableLLMError):
                 raise
             raise late(action, by_deadline=by_deadline) from error
 
     # ---------------------------------------------------------------- parts of an attempt, shared with streams
-
-    def prepared(
-        self,
-        call: FailoverCall,
-        action: StartAttempt,
-        request: ChatRequest,
-        cache: PreparedRequests,
-        *,
-        stream: bool = False,
-    ) -> Prepared | None:
-        """Return the request in the candidate's terms, made once per candidate; None where it cannot be."""
-        stop = action.stop
-        place = stop, action.without, action.cuts
-        found = cache.get(place)
-        if found is None:
-            target = Target(candidate=stop.candidate, model_id=stop.model_id)
-            try:
-                adapter = self.adapter(stop.provider)
-                wanted = request if action.cuts == 0 else _shortened(request, call, action)
-                found = adapter.prepare(wanted, target, stream=stream, without=action.without)
-                if request.strict:
-                    refuse_losses(found)
-            except UnsupportedFeatureError as error:
-                call.refused(action, error)
-                return None
-            except BaseException:
-                call.withdrawn(action)
-                raise
-            cache[place] = found
-        return found
-
-    async def enter(self, call: FailoverCall, action: StartAttempt) -> Callable[[], None] | None:
-        """Get ready to send: the vendor's SDK loaded, one of the provider's places taken.
-
-        Both wait within the deadline and outside the attempt's timeout: neither is the vendor's fault. Return what to
-        call on leaving; None where nothing may be sent any more: the time is up, the key rests by now, or another
-        process makes this probe.
-        """
-        if self._is_ready(action):
-            return nothing
-        try:
-            async with asyncio.timeout(None if action.until is None else action.until - self.clock.monotonic()):
-                leave = await self._place(action.stop.provider)
-        except TimeoutError:
-            _out_of_time(call, action)
-            return None
-        except BaseException:
-            call.withdrawn(action)
-            raise
-        leave = leave if action.ticket is None else self._settling(action, leave)
-        if still_holds(action.stop, action.permit):
-            return await self._claimed(call, action, leave) if self.must_claim(action) else leave
-        leave()
-        call.withdrawn(action)
-        return None
-
-    async def _claimed(
-        self, call: FailoverCall, action: StartAttempt, leave: Callable[[], None]
-    ) -> Callable[[], None] | None:
-        """Ask the other processes for the right to a probe; bounded by the store's own timeout."""
-        assert self.member is not None  # noqa: S101 - must_claim has looked
-        try:
-            release = await self.member.claim(action.stop, action.permit, self.timeouts(action).attempt)
-        except BaseException:
-            call.withdrawn(action)
-            leave()
-            raise
-        if release is None:
-            call.ceded(action, self.clock.monotonic() + PROBE_POLL)
-            leave()
-            return None
-
-        def over() -> None:
-            leave()
-            release()
-
-        return over
-
-    def _settling(self, action: StartAttempt, leave: Callable[[], None]) -> Callable[[], None]:
-        """Return what gives back what an attempt holds of a limited pace, too, and lets the next one look."""
-        pace, ticket, line = action.stop.health.pace, action.ticket, self._line(action.stop)
-
-        def leave_all() -> None:
-            leave()
-            if pace is not None and ticket is not None:
-                pace.settle(ticket, None)
-            line.look()
-
-        return leave_all
-
-    def must_claim(self, action: Action) -> bool:
-        """Tell whether an action is a probe that only one of many processes may make."""
-        return self.member is not None and isinstance(action, StartAttempt) and action.permit.probe
-
-    def _is_ready(self, action: StartAttempt) -> bool:
-        """Tell whether an attempt need not wait for anything: SDK loaded, no limit, nobody to ask."""
-        if (
-            action.ticket is not None
-            or action.stop.provider not in self._unlimited
-            or self._loop is not asyncio.get_running_loop()
-        ):
-            return False
-        return not self.must_claim(action)
-
-    async def _place(self, provider: str) -> Callable[[], None]:
-        limit = self._providers[provider].max_concurrency
-        self._on_this_loop()
-        await self.adapter(provider).warmup()
-        if limit is None:
-            self._unlimited.add(provider)
-            return nothing
-        places = self._places.setdefault(provider, asyncio.Semaphore(limit))
-        await places.acquire()
-        return places.release
 
     def reply_of(
         self, call: FailoverCall, action: StartAttempt, answer: AdapterReply, prepared: Prepared, elapsed: float
@@ -427,7 +283,7 @@ class Driver:
         first = call.requested
         if answer.attempts:
             open_up(call.attempts, answer.attempts)
-        if self._listens_to(events.DEBUG):
+        if self.announcer.listens_to(events.DEBUG):
             done = events.AttemptSucceeded(stop.provider, stop.model, label, action.number, elapsed, str(first))
             call.events.append(done)
         return ChatReply(
@@ -445,56 +301,9 @@ class Driver:
             raw_reply=answer.raw,
         )
 
-    def key(self, action: StartAttempt) -> Credential:
-        """Return the key that an attempt uses."""
-        return self._providers[action.stop.provider].keys[action.key_place]
-
-    def timeouts(self, action: StartAttempt) -> Timeouts:
-        """Return the timeouts of the attempt's provider."""
-        return self._providers[action.stop.provider].timeouts
-
-    def adapter(self, provider: str) -> Adapter:
-        """Return the provider's adapter, built when first needed."""
-        adapter = self._adapters.get(provider)
-        if adapter is None:
-            adapter = self._adapters[provider] = self._providers[provider].adapter(self.clock)
-        return adapter
-
     async def aclose(self) -> None:
         """Leave the store, and close the connection pools."""
-        if self.member is not None:
-            await self.member.aclose()
-        for adapter in self._adapters.values():
-            await adapter.aclose()
-
-    # ---------------------------------------------------------------- listeners
-
-    def announce(self, call: FailoverCall, action: StartAttempt, tags: Mapping[str, str]) -> None:
-        """Tell that an attempt starts, if anybody wants to know."""
-        self.emit(call.events, tags)
-        if self._listens_to(events.DEBUG):
-            stop = action.stop
-            label = stop.health.ring.labels[action.key_place]
-            started = events.AttemptStarted(stop.provider, stop.model, label, action.number, action.permit.probe)
-            self.emit([started], tags)
-
-    def emit(self, happened: list[Event], tags: Mapping[str, str]) -> None:
-        """Hand events on and clear the list."""
-        if not happened:
-            return
-        for event in happened:
-            self._log(event, tags)
-            if self.member is not None:
-                self.member(event, tags)
-            for listener in self._listeners:
-                try:
-                    listener(event, tags)
-                except Exception as error:  # noqa: BLE001 - whoever listens in must not fail the call
-                    self._log.listener_failed(listener, error)
-        happened.clear()
-
-    def _listens_to(self, level: int) -> bool:
-        return bool(self._listeners) or self._log.wants(level)
+        await self.entrance.aclose()
 
 
 # English prose has about four characters to a token; the estimate is corrected when the usage is known.
@@ -523,16 +332,6 @@ def late(action: StartAttempt, *, by_deadline: bool) -> ReliableLLMError:
     return error
 
 
-def _out_of_time(call: FailoverCall, action: StartAttempt) -> None:
-    """End the call that has waited for its turn until the deadline; or go on, where others have time of their own."""
-    if action.reserved:
-        call.crowded_out(action)
-        return
-    error = DeadlineExceededError("the deadline passed while the call waited for its turn (max_concurrency)")
-    error.where = "local_queue"
-    call.withdrawn(action, error)
-
-
 def raise_now(action: Raise) -> None:
     """Raise the error of a call that has failed."""
     raise action.error
@@ -542,26 +341,6 @@ def _repairs(request: ChatRequest, output: OutputSchema) -> Repairs:
     from reliable_llm.structured import Repairs
 
     return Repairs(request, output)
-
-
-def _shortened(request: ChatRequest, call: FailoverCall, action: StartAttempt) -> ChatRequest:
-    """Return *request* with its history cut, and tell so."""
-    messages = cut(request.messages, action.cuts)
-    dropped = len(request.messages) - len(messages)
-    call.events.append(events.ContextTruncated(action.stop.provider, action.stop.model, dropped))
-    return replace(request, messages=messages)
-
-
-def refuse_losses(prepared: Prepared) -> None:
-    """Raise `UnsupportedFeatureError` where something would be lost in translation."""
-    if prepared.dropped:
-        lost = f"no word for {', '.join(prepared.dropped)}"
-        verdict = replace(default_verdict(Kind.UNSUPPORTED, rule="strict"), feature=lost)
-        raise UnsupportedFeatureError("strict: something would be lost in translation", verdict=verdict)
-
-
-def nothing() -> None:
-    """Leave a provider that has no limit."""
 
 
 def _refuse_refusal(answer: AdapterReply, call: FailoverCall) -> None:

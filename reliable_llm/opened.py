@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from reliable_llm.core.actions import StartAttempt
-from reliable_llm.driver import Driver, late, nothing, time_limit
+from reliable_llm.driver import Driver, late, time_limit
+from reliable_llm.entrance import nothing
 from reliable_llm.errors import (
     DeadlineExceededError,
     EmptyResponseError,
@@ -67,7 +68,8 @@ class OpenAttempt:
 
     async def first_output(self) -> list[StreamEvent]:
         """Open the stream and read to its first output; return the events to hand out."""
-        seconds, by_deadline = time_limit(self.action, self.started, self._driver.timeouts(self.action).first_token)
+        timeouts = self._driver.entrance.timeouts(self.action)
+        seconds, by_deadline = time_limit(self.action, self.started, timeouts.first_token)
         try:
             async with asyncio.timeout(seconds):
                 return await self._read_to_output(await self._connect())
@@ -78,8 +80,8 @@ class OpenAttempt:
 
     async def _connect(self) -> AsyncIterator[StreamEvent]:
         driver, action = self._driver, self.action
-        adapter = driver.adapter(action.stop.provider)
-        key, timeouts = driver.key(action), driver.timeouts(action)
+        adapter = driver.entrance.adapter(action.stop.provider)
+        key, timeouts = driver.entrance.key(action), driver.entrance.timeouts(action)
         opening: AbstractAsyncContextManager[AdapterStream] = (
             adapter.stream(self.prepared, key, timeouts)
             if self.prepared.stream
@@ -109,7 +111,7 @@ class OpenAttempt:
         if self._events is None:
             raise RuntimeError("first_output() comes first")
         left = None if deadline is None else deadline - self._driver.clock.monotonic()
-        idle = self._driver.timeouts(self.action).idle
+        idle = self._driver.entrance.timeouts(self.action).idle
         by_deadline = left is not None and left <= idle
         try:
             async with asyncio.timeout(left if by_deadline else idle):

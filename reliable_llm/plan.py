@@ -12,10 +12,10 @@ from reliable_llm.core.features import EMULATED, SPELLINGS, done_without
 from reliable_llm.core.route import Stop, lacking, obstacle
 from reliable_llm.core.truncation import possible_cuts
 from reliable_llm.core.visit import Visit
-from reliable_llm.driver import refuse_losses
 from reliable_llm.errors import UnsupportedFeatureError
 from reliable_llm.needs import changed_needs
 from reliable_llm.policy import RetryPolicy
+from reliable_llm.preparing import refuse_losses
 from reliable_llm.types import Candidate, ChatRequest
 
 if TYPE_CHECKING:
@@ -115,7 +115,8 @@ class Planner:
         target = Target(candidate=stop.candidate, model_id=stop.model_id)
         streamed = self._stream and "streaming" not in without
         try:
-            prepared = self._driver.adapter(stop.provider).prepare(request, target, stream=streamed, without=without)
+            adapter = self._driver.entrance.adapter(stop.provider)
+            prepared = adapter.prepare(request, target, stream=streamed, without=without)
             if request.strict:
                 refuse_losses(prepared)
         except UnsupportedFeatureError as error:

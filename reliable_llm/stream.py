@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
 
 from reliable_llm.core.actions import StartAttempt
 from reliable_llm.core.route import Stop
-from reliable_llm.driver import Driver, PreparedRequests
+from reliable_llm.driver import Driver
 from reliable_llm.errors import ConfigurationError, DeadlineExceededError, ReliableLLMError, StreamInterruptedError
 from reliable_llm.hedged import in_order, merged, race
 from reliable_llm.opened import OpenAttempt
+from reliable_llm.preparing import PreparedRequests, prepare_once
 from reliable_llm.told import Told
 from reliable_llm.types import (
     AdapterReply,
@@ -101,7 +102,7 @@ class ChatStream:
     # ---------------------------------------------------------------- the caller's side
 
     async def __aenter__(self) -> Self:
-        teller, clock = self._driver.teller, self._driver.clock
+        teller, clock = self._driver.announcer.teller, self._driver.clock
         if not teller:
             return await self._enter()
         self._request = self._asked = teller.own(self._asked)
@@ -152,7 +153,7 @@ class ChatStream:
             self._tell_end(error)
 
     def _tell_end(self, error: BaseException | None) -> None:
-        teller = self._driver.teller
+        teller = self._driver.announcer.teller
         if not teller:
             return
         elapsed = self._driver.clock.monotonic() - self._began
@@ -207,7 +208,7 @@ class ChatStream:
         clock = self._driver.clock
         while True:
             action = self._call.next(clock.monotonic(), clock.random())
-            if not self._driver.must_claim(action):
+            if not self._driver.entrance.must_claim(action):
                 self._emit()
             if isinstance(action, StartAttempt):
                 if await self._start(action):
@@ -219,13 +220,13 @@ class ChatStream:
         """Make one attempt up to its first output; tell whether it got there."""
         driver = self._driver
         streamed = "streaming" not in action.without
-        prepared = driver.prepared(self._call, action, self._request, self._cache, stream=streamed)
-        leave = None if prepared is None else await driver.enter(self._call, action)
+        prepared = prepare_once(driver.entrance, self._call, action, self._request, self._cache, stream=streamed)
+        leave = None if prepared is None else await driver.entrance.enter(self._call, action)
         if prepared is None or leave is None:
             return False
         attempt = OpenAttempt(driver, action, prepared, leave)
         try:
-            driver.announce(self._call, action, self._request.tags)
+            driver.announcer.announce(self._call, action, self._request.tags)
             first = await attempt.first_output()
         except ReliableLLMError as error:
             self._call.failed(action, driver.clock.monotonic(), attempt.started, error, driver.clock.random())
@@ -361,4 +362,4 @@ class ChatStream:
         await attempt.close()
 
     def _emit(self) -> None:
-        self._driver.emit(self._call.events, self._request.tags)
+        self._driver.announcer.emit(self._call.events, self._request.tags)
