@@ -144,7 +144,8 @@ def _noticed(name: str) -> str | None:
         return "|a call that never ends (stopped by the clock)"
     if done.returncode == 0:
         return done.stdout.strip().splitlines()[-1]
-    return f"|{done.stderr.strip().splitlines()[-1]}" if done.stderr.strip() else None
+    last = (done.stderr.strip().splitlines() or [""])[-1]
+    return None if not last or last.startswith("LookupError") else f"|{last}"
 
 
 if __name__ == "__main__":

@@ -10,14 +10,21 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from reliable_llm import driver, stream
-from reliable_llm.core import failover, ledger, memory, recovery, visit
+from reliable_llm import entrance, stream
+from reliable_llm.core import decision, failover, ledger, memory, recovery, visit
 from reliable_llm.core.actions import StartAttempt
+
+
+def put(owner: Any, name: str, broken: object) -> None:
+    """Replace what is there: a mutant of what has moved elsewhere breaks nothing, and must say so."""
+    if not hasattr(owner, name):
+        raise LookupError(f"{owner} has no {name}: this mutant has to follow the code")
+    setattr(owner, name, broken)
 
 
 def _second_probe() -> None:
     """A gate lets everybody in when its time is up, not one probe."""
-    recovery.Gate.admits = lambda self, now: self.until is None or now >= self.until  # type: ignore[method-assign]
+    put(recovery.Gate, "admits", lambda self, now: self.until is None or now >= self.until)
 
 
 def _short_rest() -> None:
@@ -27,7 +34,7 @@ def _short_rest() -> None:
     def shorter(self: recovery.Gate, until: float, fault: recovery.Fault, *, needs_probe: bool) -> None:
         block(self, fault.at + (until - fault.at) / 2, fault, needs_probe=needs_probe)
 
-    recovery.Gate._set = shorter  # type: ignore[method-assign]
+    put(recovery.Gate, "_set", shorter)
 
 
 def _stale_success() -> None:
@@ -38,25 +45,26 @@ def _stale_success() -> None:
         self.open()
         return was_blocked
 
-    recovery.Gate.succeed = succeed  # type: ignore[method-assign]
+    put(recovery.Gate, "succeed", succeed)
     driver_success = failover.FailoverCall.succeeded
 
     def succeeded(self: failover.FailoverCall, action: StartAttempt, *args: Any, **fields: Any) -> None:
         action.stop.health.ring.succeed(action.permit.key, action.stop.model)
         driver_success(self, action, *args, **fields)
 
-    failover.FailoverCall.succeeded = succeeded  # type: ignore[method-assign]
+    put(failover.FailoverCall, "succeeded", succeeded)
 
 
 def _lost_permit() -> None:
     """A cancelled probe does not hand its permit back."""
-    recovery.Gate.release = lambda self, permit: None  # type: ignore[method-assign]
+    put(recovery.Gate, "release", lambda self, permit: None)
 
 
 def _under_the_hint() -> None:
     """Jitter takes away from a server's hint instead of adding to it."""
-    failover.spread = lambda policy, hint, chance: -0.5 * hint  # type: ignore[attr-defined]
-    visit.Visit.permit = _hasty(visit.Visit.permit)  # type: ignore[method-assign]
+    for module in (failover, decision):
+        put(module, "spread", lambda policy, hint, chance: -0.5 * hint)
+    put(visit.Visit, "permit", _hasty(visit.Visit.permit))
 
 
 def _hasty(permit: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,17 +82,17 @@ def _no_deadline() -> None:
     def without(self: failover.FailoverCall, *args: Any, **fields: Any) -> None:
         make(self, *args, **{**fields, "deadline": None})
 
-    failover.FailoverCall.__init__ = without  # type: ignore[method-assign]
+    put(failover.FailoverCall, "__init__", without)
 
 
 def _limits_forgotten() -> None:
     """A rate limit is not remembered for other calls."""
-    memory._cool_down = lambda *args, **fields: iter(())  # type: ignore[assignment]
+    put(memory, "_cool_down", lambda *args, **fields: iter(()))
 
 
 def _refused_key() -> None:
     """A key that was refused is tried again by the next call."""
-    memory._disable = lambda *args: iter(())  # type: ignore[assignment]
+    put(memory, "_disable", lambda *args: iter(()))
 
 
 def _ledger_gap() -> None:
@@ -95,18 +103,18 @@ def _ledger_gap() -> None:
         failed(self, *args)
         del self.attempts[:-1]
 
-    ledger.Ledger.failed = forgetful  # type: ignore[method-assign]
+    put(ledger.Ledger, "failed", forgetful)
 
 
 def _place_kept() -> None:
     """Who leaves a provider keeps the place in its queue."""
-    driver.Driver._place = _keeping(driver.Driver._place)  # type: ignore[method-assign]
+    put(entrance.Entrance, "_place", _keeping(entrance.Entrance._place))
 
 
 def _keeping(place: Callable[..., Any]) -> Callable[..., Any]:
-    async def keep(self: driver.Driver, provider: str) -> Callable[[], None]:
+    async def keep(self: entrance.Entrance, provider: str) -> Callable[[], None]:
         leave: Callable[[], None] = await place(self, provider)
-        return driver.nothing if leave is not driver.nothing else leave
+        return entrance.nothing if leave is not entrance.nothing else leave
 
     return keep
 
@@ -118,18 +126,24 @@ def _vendors_words() -> None:
     def chatty(error: Any, *args: Any) -> str:
         return f"{describe(error, *args)}: {error.__cause__}"
 
-    failover.describe = chatty  # type: ignore[attr-defined]
+    put(failover, "describe", chatty)
 
 
 def _gives_up() -> None:
     """The first candidate's failure is everybody's."""
-    leave = failover.FailoverCall._leave
+    leave = decision.Setback._leave
+    decide = decision.Setback.decide
+    left: list[decision.Setback] = []
 
-    def give_up(self: failover.FailoverCall, at: visit.Visit, error: Any, now: float) -> None:
-        leave(self, at, error, now)
-        self._final = error
+    def give_up(self: decision.Setback) -> None:
+        leave(self)
+        left.append(self)
 
-    failover.FailoverCall._leave = give_up  # type: ignore[method-assign]
+    def all_up(self: decision.Setback) -> bool:
+        return decide(self) or bool(left and left.pop() is self)
+
+    put(decision.Setback, "_leave", give_up)
+    put(decision.Setback, "decide", all_up)
 
 
 def _too_many_retries() -> None:
@@ -140,7 +154,7 @@ def _too_many_retries() -> None:
         policy = fields["retry"]
         make(self, *args, **{**fields, "retry": replace(policy, max_retries=policy.max_retries + 1)})
 
-    failover.FailoverCall.__init__ = eager  # type: ignore[method-assign]
+    put(failover.FailoverCall, "__init__", eager)
 
 
 def _cancel_swallowed() -> None:
@@ -151,7 +165,7 @@ def _cancel_swallowed() -> None:
         abandoned(self, *args, **fields)
         raise failover.DeadlineExceededError
 
-    failover.FailoverCall.abandoned = swallow  # type: ignore[method-assign]
+    put(failover.FailoverCall, "abandoned", swallow)
 
 
 def _stream_left_open() -> None:
@@ -160,12 +174,12 @@ def _stream_left_open() -> None:
     async def stay(self: stream.ChatStream) -> None:
         self._open = None
 
-    stream.ChatStream._abandon = stay  # type: ignore[method-assign]
+    put(stream.ChatStream, "_abandon", stay)
 
 
 def _stale_queue() -> None:
     """Who has waited for a place does not look again whether the key still may be used."""
-    driver.still_holds = lambda stop, permit: True  # type: ignore[attr-defined]
+    put(entrance, "still_holds", lambda stop, permit: True)
 
 
 MUTANTS: Final[Mapping[str, Callable[[], None]]] = {
