@@ -12,6 +12,9 @@ FLOOR: Final = 0.05
 # The jitter of a hint is a share of at most this many seconds of it: it spreads, it does not delay.
 HINT_SPREAD: Final = 5.0
 
+# ZeroClaw's default cooldown: how long a limited key rests without a hint where another key takes its turns meanwhile.
+REST_WITHOUT_HINT: Final = 10.0
+
 # 2.0 ** 1024 overflows; with any sane cap the delay stopped growing long before.
 _MAX_DOUBLINGS: Final = 64
 

@@ -802,6 +802,19 @@ def test_the_error_of_a_long_prompt_met_only_by_memory_is_of_that_kind() -> None
     assert isinstance(raised(call, world.now), ContextWindowError)
 
 
+# ---------------------------------------------------------------- limits without a hint
+
+
+def test_a_key_limited_without_a_hint_rests_for_ten_seconds_while_another_one_is_ready() -> None:
+    world = World(a=2)
+    world.trip({"a": [limited()]}, world.call("a/m1"))
+    assert world.health["a"].ring.opens_at(0, world.now, "m1") == world.now + 10
+
+
+def test_a_lone_key_limited_without_a_hint_rests_for_a_backoff() -> None:
+    assert trip({"a": [limited()]}, "a/m1") == ["a#1/m1", "wait 0.5", "a#1/m1", "ok"]
+
+
 # ---------------------------------------------------------------- what hedging and the ledger ask
 
 
