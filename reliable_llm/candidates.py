@@ -53,13 +53,9 @@ class Candidates:
 
     def _in_order(self, model: str | None, route: RouteLike | None) -> tuple[Stop, ...]:
         if model is None and route is None:
-            chosen = self._usual
-        elif route is not None:
-            chosen = tuple(self.stops[candidate] for candidate in self.checked(route))
-        else:
-            chain = chain_from(self.order, model or "", self.fallbacks)
-            chosen = tuple(self.stops[candidate] for candidate in chain)
-        return chosen
+            return self._usual
+        chain = chain_from(self.order, model or "", self.fallbacks) if route is None else self.checked(route)
+        return tuple(self.stops[candidate] for candidate in chain)
 
     def checked(self, route: RouteLike) -> tuple[Candidate, ...]:
         """Return *route* as candidates; tell of what is in it twice."""

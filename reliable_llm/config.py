@@ -116,26 +116,29 @@ def _candidate(place: str, text: str) -> Candidate:
 
 def _from_env(environ: Mapping[str, str], vendor: str, models: list[str]) -> Provider:
     preset = VENDORS[vendor]
-    prefix = vendor.upper().replace("-", "_")
-    variable = key_variable(environ, preset)
-    if is_signed(vendor) and not environ.get(f"{prefix}_BASE_URL"):
+    variable, address = key_variable(environ, preset), f"{_prefix(vendor)}_BASE_URL"
+    given = environ.get(address)
+    if is_signed(vendor) and not given:
         clients = clients_from_env(environ, vendor, _keys(environ, variable) if variable else ())
         return Provider.anthropic(name=vendor, vendor=vendor, models=models, clients=clients)
     if variable is None and preset.needs_key:
         candidates = ", ".join(f"{vendor}/{model}" for model in models)
-        missing = preset.key_variable or f"{prefix}_API_KEY"
-        refuse(missing, f"not set, and {candidates} needs it: set it, or take the model out")
-    base_url = environ.get(f"{prefix}_BASE_URL") or preset.base_url
+        refuse(usual_key_variable(preset), f"not set, and {candidates} needs it: set it, or take the model out")
+    base_url = given or preset.base_url
     if base_url is None:
-        refuse(f"{prefix}_BASE_URL", f"not set, and {vendor} has no usual address: set it")
+        refuse(address, f"not set, and {vendor} has no usual address: set it")
     keys = ("none",) if variable is None else _keys(environ, variable)
     # Another vendor's host behind OPENAI_BASE_URL: its failures are read as that vendor's.
     known = None if vendor == preset.sdk else vendor
     try:
         return _make(preset.sdk)(name=vendor, vendor=known, models=models, keys=keys, base_url=base_url)
     except ConfigurationError as error:
-        named = environ.get(f"{prefix}_BASE_URL") and f"{prefix}_BASE_URL"
-        refuse(" and ".join(filter(None, (variable, named))) or vendor, str(error))
+        read = [name for name in (variable, address if given else None) if name]
+        refuse(" and ".join(read) or vendor, str(error))
+
+
+def _prefix(vendor: str) -> str:
+    return vendor.upper().replace("-", "_")
 
 
 def vendors_with_key(environ: Mapping[str, str]) -> list[VendorPreset]:
@@ -145,6 +148,11 @@ def vendors_with_key(environ: Mapping[str, str]) -> list[VendorPreset]:
     """
     meant = [each for each in VENDORS.values() if each.base_url and (each.key_variable or "").endswith("_API_KEY")]
     return [preset for preset in meant if key_variable(environ, preset)]
+
+
+def usual_key_variable(preset: VendorPreset) -> str:
+    """Return the variable in which a key of the vendor's is looked for."""
+    return preset.key_variable or f"{_prefix(preset.name)}_API_KEY"
 
 
 def key_variable(environ: Mapping[str, str], preset: VendorPreset) -> str | None:

@@ -1,7 +1,7 @@
 """Carries out what the machine of a call says: awaits without deciding.
 
-The driver owns what an attempt needs from outside the core: adapters, keys, time, places in a provider's queue, and the
-listeners. Plain calls run here; `ChatStream` uses the same parts.
+Plain calls run here; `ChatStream` uses the same parts: the machines of calls, the entrance to each provider (adapters,
+keys, places) and the announcer (log, listeners).
 """
 
 from __future__ import annotations
@@ -65,12 +65,11 @@ class Driver:
         self._hedges = None if hedge is None else Hedges(hedge)
         self.entrance = Entrance(providers, clock)
         self.announcer = Announcer(listeners)
-        self._member: Member | None = None
         self.paced = any(provider.limits is not None for provider in providers.values())
 
     def join(self, member: Member) -> None:
         """From now on, share with other processes what is known about keys."""
-        self._member = self.entrance.member = self.announcer.member = member
+        self.entrance.member = self.announcer.member = member
 
     # ---------------------------------------------------------------- a plain call
 
@@ -139,8 +138,8 @@ class Driver:
         is_hedge: bool = False,
     ) -> FailoverCall:
         """Return the machine of a new call."""
-        if self._member is not None:
-            self._member.wake()
+        if self.entrance.member is not None:
+            self.entrance.member.wake()
         return FailoverCall(
             stops,
             now=self.clock.monotonic(),

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from reliable_llm.adapters.anthropic_messages import PATH, AnthropicAdapter, Sdk
 from reliable_llm.adapters.anthropic_stream import AnthropicStream, Reader
 from reliable_llm.adapters.base import Prepared
-from reliable_llm.adapters.clients import built, is_set_up, missing_extra
+from reliable_llm.adapters.clients import built, failure_of_set_up, missing_extra
 from reliable_llm.adapters.http import http_timeout
 from reliable_llm.credentials import Credential
-from reliable_llm.errors import AuthenticationError
 from reliable_llm.policy import Timeouts
 
 if TYPE_CHECKING:
@@ -56,12 +55,8 @@ class AnthropicClientsAdapter(AnthropicAdapter):
                 },
                 stream=stream,
             )
-        except ImportError as missing:
-            raise missing_extra(missing) from missing
         except Exception as failure:
-            if is_set_up(failure):
-                raise AuthenticationError("the client of this provider has no credentials: see the cause") from failure
-            raise self._reader.failure(failure) from failure
+            raise failure_of_set_up(failure) or self._reader.failure(failure) from failure
 
     async def _open(self, response: httpx2.Response, prepared: Prepared, key: Credential) -> AnthropicStream:
         if EVENT_STREAM not in response.headers.get("content-type", ""):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from reliable_llm.credentials import Credential
-from reliable_llm.errors import ConfigurationError
+from reliable_llm.errors import AuthenticationError, ConfigurationError, ReliableLLMError
 from reliable_llm.vendors import vendor_from_base_url
 
 if TYPE_CHECKING:
@@ -141,6 +141,13 @@ def missing_extra(missing: ImportError) -> ConfigurationError:
     return ConfigurationError(f"this provider's client needs {package or 'a package that is not installed'}: {remedy}")
 
 
-def is_set_up(failure: Exception) -> bool:
-    """Tell whether an SDK's client found no credentials, region or project: it raises bare errors for that."""
-    return type(failure) in (RuntimeError, ValueError) and "has been closed" not in str(failure)[:200]
+def failure_of_set_up(failure: Exception) -> ReliableLLMError | None:
+    """Return the error for a client that lacks a package, credentials, a region or a project; None for all else.
+
+    The SDKs raise bare errors for what is missing.
+    """
+    if isinstance(failure, ImportError):
+        return missing_extra(failure)
+    if type(failure) in (RuntimeError, ValueError) and "has been closed" not in str(failure)[:200]:
+        return AuthenticationError("the client of this provider has no credentials: see the cause")
+    return None

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from reliable_llm.adapters.base import AdapterSettings, Prepared
-from reliable_llm.adapters.clients import built, is_set_up, missing_extra
+from reliable_llm.adapters.clients import built, failure_of_set_up
 from reliable_llm.adapters.failures import error_from_body, error_from_exception
 from reliable_llm.adapters.http import ClientPool, http_timeout
 from reliable_llm.adapters.openai_request import to_json
 from reliable_llm.credentials import Credential
-from reliable_llm.errors import AuthenticationError, ConfigurationError, ReliableLLMError
+from reliable_llm.errors import ConfigurationError, ReliableLLMError
 from reliable_llm.policy import Timeouts
 
 if TYPE_CHECKING:
@@ -101,12 +101,11 @@ class OpenAIClient:
                 stream=stream,
                 stream_cls=None,
             )
-        except ImportError as missing:
-            raise missing_extra(missing) from missing
-        except (RuntimeError, ValueError) as failure:
-            if is_set_up(failure):
-                raise AuthenticationError("the client of this provider has no credentials: see the cause") from failure
-            raise
+        except (ImportError, RuntimeError, ValueError) as failure:
+            known = failure_of_set_up(failure)
+            if known is None:
+                raise
+            raise known from failure
 
     def failure(self, exc: Exception) -> ReliableLLMError:
         """Return the error for *exc*, raised by the vendor's client or by the transport."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from reliable_llm.commands.settings import settings_of, summary_of
-from reliable_llm.config import MODELS_VARIABLE, key_variable, vendors_with_key
+from reliable_llm.config import MODELS_VARIABLE, key_variable, usual_key_variable, vendors_with_key
 from reliable_llm.config_clouds import is_signed
 from reliable_llm.errors import ConfigurationError
 from reliable_llm.policy import RecoveryPolicy, RetryPolicy, Timeouts
@@ -83,8 +83,12 @@ def find(models: Iterable[str] | None, environ: Mapping[str, str]) -> list[Found
 
 def _found(preset: VendorPreset, models: Sequence[str], environ: Mapping[str, str]) -> Found:
     variable = key_variable(environ, preset)
-    usual = preset.key_variable or f"{preset.name.upper().replace('-', '_')}_API_KEY"
-    return Found(preset=preset, variable=variable or usual, is_set=variable is not None, models=tuple(models))
+    return Found(
+        preset=preset,
+        variable=variable or usual_key_variable(preset),
+        is_set=variable is not None,
+        models=tuple(models),
+    )
 
 
 def _others(found: Sequence[Found], environ: Mapping[str, str]) -> list[VendorPreset]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reliable_llm.core.actions import StartAttempt
-from reliable_llm.core.backoff import spread
+from reliable_llm.core.backoff import REST_WITHOUT_HINT, spread
 from reliable_llm.core.features import can_do_without, refused_feature
 from reliable_llm.core.ledger import Ledger
 from reliable_llm.core.memory import TRANSIENT, repark_probe, rest_candidate
@@ -142,3 +142,14 @@ class Setback:
             return
         fault = Fault(kind=error.kind, at=self.now, status=error.status, code=error.code)
         self.ledger.events.extend(rest_candidate(visit.stop, visit.last_permit, fault, seconds))
+
+
+def cooldown(action: StartAttempt, error: ReliableLLMError, now: float, backoff: float) -> float:
+    """Return how long a rate limit rests: as the server says; else long, if another key is ready, or a backoff."""
+    if error.retry_after is not None:
+        return error.retry_after
+    if error.kind is not Kind.RATE_LIMITED or not error.verdict.rotate_key:
+        return backoff
+    stop = action.stop
+    spare = stop.health.ring.ready_at(now, stop.model, skip=(action.key_place,)) == now
+    return max(backoff, REST_WITHOUT_HINT) if spare else backoff

@@ -22,9 +22,9 @@ from typing import Final
 
 from reliable_llm import events
 from reliable_llm.core.actions import Action, AwaitTurn, Raise, Sleep, StartAttempt
-from reliable_llm.core.backoff import REST_WITHOUT_HINT, backoff_delay, spread
+from reliable_llm.core.backoff import backoff_delay, spread
 from reliable_llm.core.budget import RetryBudget
-from reliable_llm.core.decision import Setback
+from reliable_llm.core.decision import Setback, cooldown
 from reliable_llm.core.features import done_without
 from reliable_llm.core.ledger import Ledger
 from reliable_llm.core.memory import TRANSIENT, Permit, cede, release, remember_failure, remember_success
@@ -308,8 +308,8 @@ class FailoverCall:
         self._ledger.failed(action, now, started, error)
         place = len(self._ledger.events)
         backoff = backoff_delay(visit.retry, visit.waits, chance)
-        cooldown = self._cooldown(visit, action, error, now, backoff)
-        learned = remember_failure(action.stop, action.permit, error, now, self._recovery, cooldown)
+        rest = cooldown(action, error, now, backoff)
+        learned = remember_failure(action.stop, action.permit, error, now, self._recovery, rest)
         self._ledger.events.extend(learned)
         setback = Setback(
             self._walk, self._ledger, self._recovery, visit, action, error, now, backoff, chance, self._cuts
@@ -318,16 +318,6 @@ class FailoverCall:
         ended = visit.left or self._final is not None or len(visit.dead) == len(visit.stop.health.ring)
         left = 0 if ended else max(0, visit.retry.max_retries + 1 - visit.attempts)
         self._ledger.tell_failure(action, error, left, place)
-
-    def _cooldown(
-        self, visit: Visit, action: StartAttempt, error: ReliableLLMError, now: float, backoff: float
-    ) -> float:
-        """Return how long a rate limit rests: as the server says; else long, if another key is ready, or a backoff."""
-        if error.retry_after is not None:
-            return error.retry_after
-        ring = visit.stop.health.ring
-        spare = error.verdict.rotate_key and ring.ready_at(now, visit.stop.model, skip=(action.key_place,)) == now
-        return max(backoff, REST_WITHOUT_HINT) if spare else backoff
 
     def abandoned(self, action: StartAttempt, now: float, started: float, *, usage: Usage | None = None) -> None:
         """Record that the caller went away: permits go back, health is untouched."""

@@ -14,7 +14,7 @@ import structlog
 
 from reliable_llm.drill.load import ScenarioError, load
 from reliable_llm.drill.report import Teller
-from reliable_llm.drill.runner import Report, run_scenario
+from reliable_llm.drill.runner import Report, held, run_scenario
 from reliable_llm.drill.scenario import Scenario
 from reliable_llm.drill.setup import key_names
 from reliable_llm.drill.story import DEFAULT, names, story
@@ -171,8 +171,7 @@ def _summed_up(report: Report, out: TextIO) -> Report:
 def _totals(reports: Sequence[Report], unread: int, out: TextIO) -> None:
     passed, unsupported = sum(r.passed for r in reports), sum(bool(r.unsupported) for r in reports)
     failed = len(reports) - passed - unsupported
-    held = "hold" if all(report.compared for report in reports) else "ran"
-    said = f"{passed} of {len(reports) + unread} {held}, {unsupported} unsupported, {failed} fail"
+    said = f"{passed} of {len(reports) + unread} {held(reports)}, {unsupported} unsupported, {failed} fail"
     Teller(out).line(f"{said}, {unread} cannot be read" if unread else said)
 
 

@@ -8,7 +8,7 @@ from importlib import resources
 from typing import Final
 
 from reliable_llm.drill.picture import Axis, Band, Bar, CallLine, Picture, draw, merged, packed
-from reliable_llm.drill.runner import Report
+from reliable_llm.drill.runner import Report, held
 
 _WIDTH: Final = 980.0
 _LABELS: Final = 190.0
@@ -34,8 +34,7 @@ def page(reports: Sequence[Report], title: str = "Drill report") -> str:
     template = resources.files("reliable_llm.drill").joinpath("report.html").read_text(encoding="utf-8")
     passed = sum(report.passed for report in reports)
     unsupported = sum(bool(report.unsupported) for report in reports)
-    held = "hold" if all(report.compared for report in reports) else "ran"
-    summary = f"{passed} of {len(reports)} {held}" + (f", {unsupported} unsupported" if unsupported else "")
+    summary = f"{passed} of {len(reports)} {held(reports)}" + (f", {unsupported} unsupported" if unsupported else "")
     body = "\n".join(_section(report) for report in reports)
     return (
         template.replace("{{title}}", _text(title))

@@ -66,6 +66,11 @@ class Report:
         return head | {"mismatches": list(self.mismatches), "observed": self.observed}
 
 
+def held(reports: Sequence[Report]) -> str:
+    """Return the word for reports that passed: `ran` where there was nothing to hold against."""
+    return "hold" if all(report.compared for report in reports) else "ran"
+
+
 def run_scenario(
     scenario: Scenario,
     *,
