@@ -232,7 +232,7 @@ def _watch(args: argparse.Namespace) -> int:
 
     if not args.socket:
         raise ConfigurationError("status --watch needs --socket PATH: the application opens it with serve_status()")
-    return watch.run(args.socket, every=max(args.every, 0.1), times=None if args.watch else 1)
+    return watch.run(args.socket, every=watch.pace(args.every), times=None if args.watch else 1)
 
 
 def _init(args: argparse.Namespace) -> int:

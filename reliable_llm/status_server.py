@@ -9,8 +9,9 @@ A Unix socket that only its owner may open (mode 0600). Whoever connects gets on
 nothing is read from them, so nothing can be changed. At most `MOST_READERS` are served at once, each within `PATIENCE`
 seconds. Keys appear as labels, as everywhere.
 
-The line: `{"v": 1, "pid": 1234, "providers": [{"name", "endpoint", "keys": [{"label", "health", "models"}], "models",
-"lacking"}]}`, where a health is `{"state", "seconds_left", "reason", "status", "code"}`.
+The line: `{"v": 1, "pid": 1234, "providers": [{"name", "endpoint", "keys": [{"label", "health", "models", "under_way"}],
+"models", "lacking", "waiting", "turn_in"}]}`, where a health is `{"state", "seconds_left", "reason", "status", "code"}`;
+the fields have the meaning that they have in `chat.status()`.
 """
 
 from __future__ import annotations
@@ -131,11 +132,18 @@ def _provider(provider: ProviderStatus) -> Mapping[str, object]:
         "name": provider.name,
         "endpoint": provider.endpoint,
         "keys": [
-            {"label": key.label, "health": _health(key.health), "models": _by_model(key.models)}
+            {
+                "label": key.label,
+                "health": _health(key.health),
+                "models": _by_model(key.models),
+                "under_way": key.under_way,
+            }
             for key in provider.keys
         ],
         "models": _by_model(provider.models),
         "lacking": {model: sorted(lacks) for model, lacks in provider.lacking},
+        "waiting": provider.waiting,
+        "turn_in": provider.turn_in,
     }
 
 

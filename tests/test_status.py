@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 
 import pytest
 
 from reliable_llm.chat import FailoverChat
+from reliable_llm.drill.clock import DrillClock
+from reliable_llm.drill.loop import run
 from reliable_llm.errors import ConfigurationError, Kind
+from reliable_llm.policy import Limits
 from reliable_llm.status import Health
-from tests.support import STEADY, Fails, ManualClock, ScriptedAdapter, fails, provider
+from reliable_llm.types import AdapterReply
+from tests.support import STEADY, Fails, ManualClock, ScriptedAdapter, answer, fails, provider
 
 
 class Site:
@@ -157,3 +162,43 @@ def test_an_unknown_provider_is_refused_and_the_known_are_named(act: str) -> Non
 def test_an_unknown_model_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="m9"):
         Site().chat.isolate("a", model="m9")
+
+
+def paced(**limits: int) -> FailoverChat:
+    slow = ScriptedAdapter("hello")
+    return FailoverChat([provider("a", slow, limits=Limits(**limits))], retry=STEADY, clock=DrillClock())
+
+
+def test_without_limits_no_queue_is_told() -> None:
+    (first, _) = Site().chat.status().providers
+    assert (first.waiting, first.turn_in, first.keys[0].under_way) == (None, None, None)
+
+
+def test_who_waits_for_a_turn_and_how_long_is_told() -> None:
+    chat = paced(requests_per_minute=6)
+    seen: list[str] = []
+
+    async def crowd() -> None:
+        calls = [asyncio.ensure_future(chat(f"call {n}")) for n in range(4)]
+        await asyncio.sleep(1)
+        seen.extend(str(chat.status()).splitlines()[1:2])
+        await asyncio.gather(*calls)
+        seen.extend(str(chat.status()).splitlines()[1:2])
+
+    run(crowd())
+    assert seen == ["  queue: 3 waiting, the next turn in 9 s", "  queue: 0 waiting, the next turn in 10 s"]
+
+
+def test_what_is_under_way_is_told_and_that_a_turn_hangs_on_it() -> None:
+    seen: list[str] = []
+
+    async def look() -> AdapterReply:
+        seen.extend(str(chat.status()).splitlines()[1:3])
+        return answer("hello")
+
+    chat = FailoverChat(
+        [provider("a", ScriptedAdapter(look), limits=Limits(max_concurrency=1))], retry=STEADY, clock=DrillClock()
+    )
+    run(chat("hi"))
+    assert seen == ["  queue: 0 waiting, the next turn when a request ends", "  key a#1: ready, 1 under way"]
+    assert "queue: 0 waiting, the next turn now" in str(chat.status())

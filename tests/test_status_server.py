@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from reliable_llm import FailoverChat, cli
+from reliable_llm.commands import watch
 from reliable_llm.commands.watch import rows
 from reliable_llm.errors import ConfigurationError, Kind
+from reliable_llm.policy import Limits
 from reliable_llm.status_server import MOST_READERS, read_status, serve_status
 from tests.support import ScriptedAdapter, fails, provider
 
@@ -149,6 +151,36 @@ async def test_the_command_shows_a_table(path: Path, capsys: pytest.CaptureFixtu
     shown = capsys.readouterr().out
     assert "first#1" in shown
     assert "resting" in shown
+
+
+async def test_the_table_is_refreshed_until_told_otherwise(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chat = coordinator()
+    async with await serve_status(chat, path):
+        watching = asyncio.create_task(asyncio.to_thread(watch.run, str(path), every=0.01, times=3))
+        assert await watching == 0
+    assert "second#1" in capsys.readouterr().out
+
+
+async def test_a_queue_is_told_where_there_are_limits(path: Path) -> None:
+    chat = FailoverChat([provider("a", ScriptedAdapter("hello"), limits=Limits(requests_per_minute=600))])
+    async with await serve_status(chat, path):
+        assert ("a", "queue", "0 waiting", "", "") in list(rows(await told(path)))
+
+
+def test_a_turn_that_nobody_can_foresee_is_told_as_such() -> None:
+    of = {"name": "a", "keys": [], "models": {}, "lacking": {}, "waiting": 2, "turn_in": None}
+    assert list(rows({"providers": [of]})) == [("a", "queue", "2 waiting", "when a request ends", "")]
+
+
+def test_a_line_of_a_version_before_queues_is_read() -> None:
+    ready = {"state": "ready", "seconds_left": None, "reason": None, "status": None, "code": None}
+    of = {"name": "a", "keys": [{"label": "a#1", "health": ready, "models": {}}], "models": {}, "lacking": {}}
+    assert list(rows({"providers": [of]})) == [("a", "a#1", "ready", "", "")]
+
+
+@pytest.mark.parametrize(("seconds", "pace"), [("nan", 0.1), ("inf", 3600.0), ("-1", 0.1), ("2.5", 2.5)])
+def test_any_number_of_seconds_is_a_pace(seconds: str, pace: float) -> None:
+    assert watch.pace(float(seconds)) == pace
 
 
 def test_watching_without_a_socket_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:

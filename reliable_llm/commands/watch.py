@@ -17,6 +17,11 @@ _STYLES: Final = {"ready": "green", "resting": "yellow", "probing": "cyan", "out
 Row = tuple[str, str, str, str, str]
 
 
+def pace(seconds: float) -> float:
+    """Return how long to wait between two looks, whatever number was asked for."""
+    return min(max(0.1, seconds), 3600.0)  # in this order: what is no number is the shortest
+
+
 def run(path: str, *, every: float, times: int | None = None) -> int:
     """Show what the socket *path* tells, again every *every* seconds, *times* times or until interrupted."""
     try:
@@ -34,27 +39,52 @@ def run(path: str, *, every: float, times: int | None = None) -> int:
 
 
 def table(told: Mapping[str, Any]) -> Table:
-    """Return *told* as a table: one row a key, a key for one model, or a model that is not simply ready."""
+    """Return *told* as a table: one row a queue, a key, a key for one model, or a model.
+
+    Raises `ConfigurationError` for what is no status.
+    """
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(title=f"process {told.get('pid')}", title_justify="left")
+    made = Table(title=Text(_printable(f"process {told.get('pid')}")), title_justify="left")
     for heading in ("provider", "key or model", "state", "for", "why"):
         made.add_column(heading)
-    for provider, name, state, left, why in rows(told):
-        made.add_row(Text(provider), Text(name), Text(state, style=_STYLES.get(state, "")), Text(left), Text(why))
+    try:
+        for provider, name, state, left, why in rows(told):
+            made.add_row(Text(provider), Text(name), Text(state, style=_STYLES.get(state, "")), Text(left), Text(why))
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
+        raise ConfigurationError("status socket: what it tells is no status of this version") from error
     return made
 
 
 def rows(told: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield what the table shows, without anything that a terminal would obey."""
+    for row in _rows(told):
+        provider, name, state, left, why = map(_printable, row)
+        yield provider, name, state, left, why
+
+
+def _printable(text: str) -> str:
+    return "".join(character for character in text if character.isprintable())
+
+
+def _rows(told: Mapping[str, Any]) -> Iterator[Row]:
     for provider in told["providers"]:
         name = provider["name"]
+        if provider.get("waiting") is not None:
+            yield _queue(name, provider["waiting"], provider.get("turn_in"))
         for key in provider["keys"]:
-            yield _row(name, key["label"], key["health"])
+            busy = key.get("under_way")
+            yield _row(name, key["label"] + (f" ({busy} under way)" if busy else ""), key["health"])
             yield from (_row(name, f"{key['label']} for {model}", health) for model, health in key["models"].items())
         for model, health in provider["models"].items():
             lacks = provider["lacking"].get(model, [])
             yield _row(name, model + (f" (lacks {', '.join(lacks)})" if lacks else ""), health)
+
+
+def _queue(provider: str, waiting: int, turn_in: float | None) -> Row:
+    turn = "when a request ends" if turn_in is None else f"{turn_in:.0f} s" if turn_in else ""
+    return provider, "queue", f"{waiting} waiting", turn, ""
 
 
 def _row(provider: str, name: str, health: Mapping[str, Any]) -> Row:

@@ -195,6 +195,10 @@ class Pace:
         times = [each.ready_at(now, amount) for each, amount, _ in key.allowances(model, tokens)]
         return max([now, key.shut_until(model), *times])
 
+    def under_way(self, place: int) -> int:
+        """Return how many attempts with the key at *place* have started and are not over."""
+        return self._keys[place].busy
+
     def unready(self, model: str, now: float, tokens: float) -> set[int]:
         """Return the places of the keys that may not be used now."""
         times = ((place, self.ready_at(place, model, now, tokens)) for place in range(len(self._keys)))
