@@ -9,9 +9,9 @@ A Unix socket that only its owner may open (mode 0600). Whoever connects gets on
 nothing is read from them, so nothing can be changed. At most `MOST_READERS` are served at once, each within `PATIENCE`
 seconds. Keys appear as labels, as everywhere.
 
-The line: `{"v": 1, "pid": 1234, "providers": [{"name", "endpoint", "keys": [{"label", "health", "models", "under_way"}],
-"models", "lacking", "waiting", "turn_in"}]}`, where a health is `{"state", "seconds_left", "reason", "status", "code"}`;
-the fields have the meaning that they have in `chat.status()`.
+The line: `{"v": 1, "pid": 1234, "providers": [{"name", "endpoint", "keys": [...], "models", "lacking", "waiting",
+"turn_in"}]}`, where a key is `{"label", "health", "models", "under_way"}` and a health is `{"state", "seconds_left",
+"reason", "status", "code"}`. The fields mean what they mean in `chat.status()`.
 """
 
 from __future__ import annotations

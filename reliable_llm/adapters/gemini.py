@@ -127,6 +127,11 @@ class GeminiClient:
             await self._call(sdk, prepared, key, timeouts, stream=stream)
         except self.errors as exc:
             raise self.failure(exc) from exc
+        except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as exc:
+            if not received or received[-1].status_code == 200:
+                raise  # the caller's own, such as a hook's
+            # The SDK reads a failure's body as it comes, and fails itself where that is no object of JSON.
+            raise self.refusal(received[-1].text, received[-1].status_code, received[-1].headers) from exc
         finally:
             _received.reset(token)
         return received[-1]
@@ -223,10 +228,12 @@ def _listening(http: httpx2.AsyncClient) -> httpx2.AsyncClient:
         async def send(self, request: httpx2.Request, *, stream: bool = False, **_: Any) -> httpx2.Response:
             response = await http.send(request, stream=stream, follow_redirects=False)
             received = _received.get()
-            if received is None or response.status_code != 200:
+            if received is None:
                 return response
             received.append(response)
-            return httpx2.Response(200, headers=response.headers, request=request) if stream else response
+            if response.status_code != 200 or not stream:
+                return response
+            return httpx2.Response(200, headers=response.headers, request=request)
 
         async def request(self, method: str, url: Any, **given: Any) -> httpx2.Response:
             built = http.build_request(method, url, **given)

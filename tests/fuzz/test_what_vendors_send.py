@@ -56,6 +56,17 @@ RESPONSES_SSE = tuple(
         {"type": "response.completed", "response": {"id": "r", "model": "m", "status": "completed", "output": []}},
     )
 )
+GEMINI_USAGE = {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}
+GEMINI_CALL = {"functionCall": {"id": "t", "name": "f", "args": {"q": "a"}}, "thoughtSignature": "c2lnbmVk"}
+GEMINI_SSE = tuple(
+    json.dumps({"candidates": [{"content": {"role": "model", "parts": [part]}, "index": 0} | finish]} | usage)
+    for part, finish, usage in (
+        ({"text": "thinking", "thought": True}, {}, {}),
+        ({"text": "hello "}, {}, {}),
+        (GEMINI_CALL, {}, {}),
+        ({"text": "world"}, {"finishReason": "STOP"}, {"usageMetadata": GEMINI_USAGE, "responseId": "r"}),
+    )
+)
 
 # Values as they may stand anywhere in a body: also where something else is expected.
 scalars = st.one_of(
@@ -172,6 +183,8 @@ def provider(vendor: str, transport: httpx2.AsyncBaseTransport) -> Provider:
         return Provider.anthropic(
             models=["m"], keys=["k"], base_url="https://a.example", vendor="anthropic", http_client=client
         )
+    if vendor == "gemini":
+        return Provider.gemini(models=["m"], keys=["k"], base_url="https://g.example", http_client=client)
     api: Any = "responses" if vendor == "responses" else "chat"
     return Provider.openai(
         models=["m"], keys=["k"], base_url="https://o.example/v1", vendor="openai", api=api, http_client=client
@@ -236,9 +249,21 @@ OK_BODIES: dict[str, Any] = {
         ],
         "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2},
     },
+    "gemini": {
+        "candidates": [
+            {
+                "content": {"role": "model", "parts": [{"text": "hello"}, GEMINI_CALL]},
+                "finishReason": "STOP",
+                "index": 0,
+            }
+        ],
+        "usageMetadata": GEMINI_USAGE,
+        "modelVersion": "m",
+        "responseId": "r",
+    },
 }
-STREAMS = {"openai": OPENAI_SSE, "anthropic": ANTHROPIC_SSE, "responses": RESPONSES_SSE}
-VENDORS = ("openai", "anthropic", "responses")
+STREAMS = {"openai": OPENAI_SSE, "anthropic": ANTHROPIC_SSE, "responses": RESPONSES_SSE, "gemini": GEMINI_SSE}
+VENDORS = ("openai", "anthropic", "responses", "gemini")
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
@@ -278,6 +303,9 @@ def test_a_bent_stream_is_an_answer_or_an_error_of_ours(vendor: str, data: st.Da
 )
 @example(status=200, told={}, body=b"[" * 100_000, kind="application/json", stream=False)
 @example(status=429, told={}, body=b'{"a":' * 50_000, kind="application/json", stream=False)
+@example(status=429, told={}, body=b"7", kind="application/json", stream=False)
+@example(status=400, told={}, body=b"[[]]", kind="application/json", stream=True)
+@example(status=500, told={}, body=b"\xff\xfe\x00", kind="application/json", stream=False)
 @example(status=200, told={}, body=b"data: " + b"[" * 100_000 + b"\n\n", kind="text/event-stream", stream=True)
 def test_any_status_headers_and_body_are_an_answer_or_an_error_of_ours(
     vendor: str, status: int, told: dict[str, str], body: bytes, kind: str, *, stream: bool
