@@ -140,6 +140,8 @@ class Entrance:
     def _settling(self, action: StartAttempt, leave: Callable[[], None]) -> Callable[[], None]:
         """Return what gives back what an attempt holds of a limited pace, too, and lets the next one look."""
         pace, ticket, line = action.stop.health.pace, action.ticket, self._line(action.stop)
+        if pace is not None and ticket is not None:
+            pace.begin(ticket, self._clock.monotonic())
 
         def leave_all() -> None:
             leave()

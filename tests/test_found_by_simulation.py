@@ -15,6 +15,7 @@ from reliable_llm.drill.clock import DrillClock
 from reliable_llm.drill.loop import run
 from reliable_llm.errors import DeadlineExceededError, Kind, ReliableLLMError
 from reliable_llm.events import AttemptFailed, Event
+from reliable_llm.policy import Limits
 from reliable_llm.types import AdapterReply, Finished, FinishReason, TextDelta
 from tests.core.trips import STEADY, World, down, quota
 from tests.support import Listening, ScriptedAdapter, StreamItem, answer, fails, failure, provider
@@ -252,3 +253,48 @@ def test_a_breaker_is_forced_only_where_nothing_was_tried() -> None:
     world.health["b"].candidate_gate("m1").force(until=world.now + 100, fault=fault, probe=True)
     steps = world.trip({"a": [quota()]}, world.call("a/m1", "b/m1"))
     assert steps == ["wait 5", "a#1/m1", "raise quota_exhausted"]
+
+
+@pytest.mark.parametrize("kind", [Kind.AUTHENTICATION, Kind.QUOTA_EXHAUSTED, Kind.MODEL_NOT_FOUND])
+def test_nobody_queues_for_what_others_have_found_unfit(kind: Kind) -> None:
+    """Seed 70: who queued behind a limit waited for a key that had been refused meanwhile, without end."""
+    paced = provider("a", ScriptedAdapter(failing_after(1.0, kind)), limits=Limits(max_concurrency=1))
+    chat = coordinator(paced, provider("b", ScriptedAdapter("from b", after(30.0, "from b"))))
+
+    async def three() -> tuple[list[str], float]:
+        alone = [chat(f"call {n}", route=["a/m1"]) for n in range(2)]
+        either = chat("either")
+        begun = asyncio.get_running_loop().time()
+        first, second, third = await asyncio.gather(*alone, either, return_exceptions=True)
+        waited = asyncio.get_running_loop().time() - begun
+        return [getattr(each, "kind", None) or each.text for each in (first, second, third)], waited
+
+    told, waited = in_virtual_time(three())
+    assert told == [kind, kind, "from b"]
+    assert waited < 5
+
+
+def test_a_pace_counts_when_requests_start_and_not_when_their_turn_comes() -> None:
+    """Seed 279: who waited for a place after the turn had come started when more than a minute allows had started."""
+    began: list[float] = []
+
+    def takes(seconds: float) -> Any:
+        async def slow() -> AdapterReply:
+            began.append(asyncio.get_running_loop().time())
+            await asyncio.sleep(seconds)
+            return answer("hello")
+
+        return slow
+
+    slow_first = ScriptedAdapter(takes(50.0), *(takes(0.1) for _ in range(11)))
+    chat = coordinator(
+        provider(
+            "a", slow_first, max_concurrency=1, limits=Limits(requests_per_minute=6), timeouts=Timeouts(attempt=90)
+        )
+    )
+
+    async def twelve() -> None:
+        await asyncio.gather(*(chat(f"call {n}") for n in range(12)))
+
+    in_virtual_time(twelve())
+    assert max(sum(at <= other < at + 60 for other in began) for at in began) <= 6

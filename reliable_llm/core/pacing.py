@@ -100,6 +100,12 @@ class Allowance:
         self._used += change
         self._level = min(self._burst, self._level - change)
 
+    def move(self, entry: Entry, now: float) -> Entry:
+        """Count what *entry* has used as used from now on."""
+        amount = entry.amount
+        self.correct(entry, 0.0)
+        return self.use(now, amount)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
@@ -211,6 +217,10 @@ class Pace:
         demands = tuple(key.allowances(model, tokens))
         uses = [(each, each.use(now, amount), estimated) for each, amount, estimated in demands]
         return Ticket(place, uses)
+
+    def begin(self, ticket: Ticket, now: float) -> None:
+        """Count an attempt from *now* on: after its turn had come, it had to wait for something else."""
+        ticket.uses = [(each, each.move(entry, now), estimated) for each, entry, estimated in ticket.uses]
 
     def settle(self, ticket: Ticket, tokens: float | None, *, sent: bool = True) -> None:
         """Correct what an attempt has used, now that it is over, once; *tokens* None where nobody has said."""

@@ -145,14 +145,18 @@ class Visit:
 
     def is_held_back(self, now: float) -> bool:
         """Tell whether nothing but the pace keeps this candidate from an attempt."""
-        stop = self.stop
-        gate = stop.health.candidate(stop.model)
-        if stop.health.pace is None or self.left or self.shut_until > now:
+        pace = self.stop.health.pace
+        if pace is None or self.left:
             return False
-        if gate is not None and not gate.admits(now):
-            return False
-        wells = {place for place in range(len(stop.health.ring)) if self._is_well(place, now)}
-        return bool(wells) and wells <= self._held_back(stop.health.pace, now)
+        wells = self._wells(now)
+        return bool(wells) and wells <= self._held_back(pace, now)
+
+    def _wells(self, now: float) -> set[int]:
+        """Return the places of the keys that might be used now, were it not for the pace."""
+        gate = self.stop.health.candidate(self.stop.model)
+        if self.shut_until > now or (gate is not None and not gate.admits(now)):
+            return set()
+        return {place for place in range(len(self.stop.health.ring)) if self._is_well(place, now)}
 
     def _is_well(self, place: int, now: float) -> bool:
         at = self.stop.health.ring.opens_at(place, now, self.stop.model)
@@ -161,11 +165,13 @@ class Visit:
         return well and at is not None and at <= now
 
     def turn_at(self, now: float) -> float | None:
-        """Return when the first key has room, for whoever is first in the queue; None while that is not known."""
-        pace, demand = self.stop.health.pace, self.demand or NO_DEMAND
-        if pace is None:
+        """Return when the first key has room, for whoever is first in the queue; None while that is not known.
+
+        That is `now` where no key may be used any more: nobody has to queue for what others have found unfit meanwhile.
+        """
+        pace, demand, wells = self.stop.health.pace, self.demand or NO_DEMAND, self._wells(now)
+        if pace is None or not wells:
             return now
-        wells = (place for place in range(len(self.stop.health.ring)) if self._is_well(place, now))
         times = [pace.ready_at(place, self.stop.model, now, demand.tokens) for place in wells]
         return min((at for at in times if at is not None), default=None)
 

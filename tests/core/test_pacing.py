@@ -258,3 +258,34 @@ def test_an_attempt_that_is_taken_back_uses_nothing() -> None:
     call.withdrawn(action)
 
     assert pace.ready_at(0, "m", world.now, 0.0) == world.now
+
+
+def test_an_attempt_that_waits_for_something_else_counts_from_its_start_on() -> None:
+    pace = Pace(Limits(requests_per_minute=1), 1, 0.0)
+    ticket = pace.take(0, "m", 0.0, 0.0)
+
+    pace.begin(ticket, 50.0)
+
+    assert pace.ready_at(0, "m", 61.0, 0.0) == pytest.approx(50.0 + MINUTE + MARGIN)
+
+
+def test_attempts_under_way_are_counted_by_key() -> None:
+    pace = Pace(Limits(), 2, 0.0)
+    ticket = pace.take(1, "m", 0.0, 0.0)
+    assert (pace.under_way(0), pace.under_way(1)) == (0, 1)
+
+    pace.settle(ticket, None)
+
+    assert pace.under_way(1) == 0
+
+
+def test_nobody_waits_for_the_turn_of_a_key_that_may_not_be_used_any_more() -> None:
+    world = World(a=1)
+    world.health["a"].pace = Pace(Limits(max_concurrency=1), 1, world.now)
+    world.health["a"].pace.take(0, "m", world.now, 0.0)
+    visit = Visit(world.stop("a/m"))
+    assert visit.turn_at(world.now) is None
+
+    visit.dead.add(0)
+
+    assert visit.turn_at(world.now) == world.now
