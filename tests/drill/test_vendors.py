@@ -209,6 +209,12 @@ def test_a_tool_is_streamed_in_pieces() -> None:
     assert "".join(call.function.arguments or "" for call in calls) == '{"a":1}'
 
 
+def test_what_is_said_before_a_tool_call_is_said_without_a_stream_too() -> None:
+    act = {"act": "stream_tool", "chunks": ["one ", "moment"], "name": "write", "arg_deltas": ['{"a":', "1}"]}
+    (choice,) = Wire(act).ask(openai_chat).choices
+    assert choice.message.content == "one moment"
+
+
 def test_a_tool_call_comes_whole() -> None:
     act = {"act": "ok_tool", "calls": [{"id": "t1", "name": "save", "args": {"a": 1}}]}
     assert Wire(act).ask(anthropic_chat).content[0].input == {"a": 1}

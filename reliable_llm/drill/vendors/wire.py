@@ -187,7 +187,7 @@ def _joined(act: Act) -> Act:
     """Return what a streamed act says when nobody asked for a stream."""
     if act.act == "stream_tool":
         call = {"id": act.id or "call_1", "name": act.name, "args": "".join(act.arg_deltas)}
-        return act.model_copy(update={"act": "ok_tool", "calls": [call]})
+        return act.model_copy(update={"act": "ok_tool", "text": "".join(act.chunks) or None, "calls": [call]})
     return act.model_copy(update={"text": "".join(act.chunks)}) if act.act == "stream" else act
 
 
