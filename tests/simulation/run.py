@@ -107,9 +107,17 @@ async def _live(world: World, watch: Watch) -> None:
         doings = [_at(ask.at, _call(chat, ask, watch)) for ask in world.asks]
         doings += [_at(each.at, _meddle(chat, each, watch)) for each in world.meddlings]
         await _together(doings)
+        await _swept()
         watch.check_nothing_is_left()
         await _afterwards(chat, world, watch)
+        await _swept()
         watch.check_nothing_is_left()
+
+
+async def _swept() -> None:
+    """Let asyncio close the generators that nobody holds any more: it does so in tasks of its own."""
+    for _ in range(3):
+        await asyncio.sleep(0)
 
 
 async def _together(doings: list[Any]) -> None:

@@ -55,6 +55,7 @@ def provider(site: Site, watch: Watch) -> Provider:
         keys=[f"{KEY}-{site.name}-{n}" for n in range(site.keys)],
         timeouts=watch.world.timeouts,
         max_concurrency=site.max_concurrency,
+        limits=site.limits,
     )
 
 

@@ -24,6 +24,9 @@ MOST_REQUESTS = 150
 MOST_SLEEPS = 400
 FLOOR = 0.05
 
+# The kinds with which vendors behind the real SDKs send a hint, as a header.
+TELL_A_HINT = (Kind.RATE_LIMITED, Kind.SERVER_ERROR, Kind.OVERLOADED)
+
 # Raised where they are met, whatever else could serve.
 FINAL = {
     Kind.INVALID_REQUEST,
@@ -113,7 +116,10 @@ class Watch:
         self.keys = {site.name: [f"{site.name}#{n + 1}" for n in range(site.keys)] for site in world.sites}
         self.limits = {site.name: site.max_concurrency for site in world.sites}
         self.deeds = {site.name: list(reversed(site.deeds)) for site in world.sites}
+        self.paces = {site.name: site.limits for site in world.sites if site.limits is not None}
         self.open: Counter[str] = Counter()
+        self.under_way: dict[str, list[Request]] = {}
+        self.started_at: dict[str, list[float]] = {}
         self.paused: list[tuple[float, float]] = []
         self.outcomes: Counter[str] = Counter()
         self.requests = 0
@@ -168,6 +174,7 @@ class Watch:
         request = Request(self.requests, log.ask.name, candidate, event.key, self.now, event.probe)
         self._check_start(request, log)
         log.requests.append(request)
+        self._check_pace(request)
         nowhere_else = self.world.hedge is not None or all(r.candidate == candidate for r in log.requests)
         for rule, what in self.book.start(request, self.now, nowhere_else=nowhere_else):
             self.object(rule, f"{request}: {what}")
@@ -195,6 +202,16 @@ class Watch:
             if now < log.hints.get(place, 0.0) - EPSILON:
                 self.object("a wait under the server's hint", f"{request}, not before {log.hints[place]:g}")
 
+    def _check_pace(self, request: Request) -> None:
+        """Whatever way a vendor counts, no minute may hold more than it allows."""
+        pace = self.paces.get(request.candidate.provider)
+        if pace is None or pace.requests_per_minute is None:
+            return
+        times = self.started_at.setdefault(request.key, [])
+        times.append(self.now)
+        if sum(at > self.now - 60.0 + EPSILON for at in times) > pace.requests_per_minute:
+            self.object("more in a minute than allowed", f"{request}: {pace}")
+
     def _find(self, log: Log | None, event: events.AttemptFailed | events.AttemptSucceeded) -> Request | None:
         place = event.provider, event.model, event.key
         meant = str(event.kind) if isinstance(event, events.AttemptFailed) else "answered"
@@ -216,8 +233,17 @@ class Watch:
         expected = request.deed.kind
         if request.deed.what == "fails" and event.kind is not expected and event.kind not in UNDECIDED:
             self.object("a failure taken for another", f"{request} is told as {event.kind}")
+        if request.deed.what == "fails" and event.kind is expected:
+            self._check_hint(request, event)
         self.book.failed(request, event.kind, event.retry_after, self.now)
         self._remember(request, log, event)
+
+    def _check_hint(self, request: Request, event: events.AttemptFailed) -> None:
+        said, heard = request.deed.hint, event.retry_after
+        if self.world.wired and event.kind not in TELL_A_HINT:
+            said = None
+        if (said is None) != (heard is None) or abs((said or 0.0) - (heard or 0.0)) > EPSILON:
+            self.object("a hint misheard", f"{request} said {said}, and {heard} is told")
 
     def _remember(self, request: Request, log: Log, event: events.AttemptFailed) -> None:
         """What the same call must heed from now on."""
@@ -257,10 +283,19 @@ class Watch:
         if not self.world.wired:
             request.rotate, request.scope = request.deed.rotate, request.deed.scope
         self.open[provider] += 1
+        self._check_crowd(request)
         limit = self.limits[provider]
         if limit is not None and self.open[provider] > limit:
             self.object("more at once than max_concurrency", f"{request}: {self.open[provider]} of {limit}")
         return request
+
+    def _check_crowd(self, request: Request) -> None:
+        # Who has said its last word is done, though the reader may not have left yet.
+        busy = [each for each in self.under_way.get(request.key, ()) if not each.left and not each.told]
+        self.under_way[request.key] = [*busy, request]
+        pace = self.paces.get(request.candidate.provider)
+        if pace is not None and pace.max_concurrency is not None and len(busy) >= pace.max_concurrency:
+            self.object("more at once than the key's max_concurrency", f"{request}, and {len(busy)} others")
 
     def left(self, request: Request, *, gave_up: bool) -> None:
         """The connection of *request* is given back."""
@@ -330,14 +365,16 @@ class Watch:
             return
         self._check_untried(log, error)
         told = [r.told for r in log.requests if r.candidate == log.route[0]]
-        if told and error.kind != told[-1]:
+        # Its last word may be that the queue of this process is full.
+        if told and error.kind not in (told[-1], Kind.QUEUE_FULL):
             self.object("not the primary's error", f"{log.ask.name} got {error.kind}, the primary said {told[-1]}")
 
     def _check_untried(self, log: Log, error: ReliableLLMError) -> None:
         tried = {request.candidate for request in log.requests} | log.skipped
         for candidate in log.route:
             ready = self.book.surely_ready(str(candidate), candidate.model, self.keys[candidate.provider])
-            if candidate not in tried and ready:
+            # Where the pace is limited, a place in the queue is not the book's to tell.
+            if candidate not in tried and ready and candidate.provider not in self.paces:
                 self.object("given up with somebody ready", f"{log.ask.name}: {candidate} was not tried ({error.kind})")
 
     def _check_ledger(self, log: Log, attempts: Sequence[Attempt]) -> None:

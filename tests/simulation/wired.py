@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import httpx2
 
-from reliable_llm.drill.scenario import Act
+from reliable_llm.drill.scenario import SHAPES, Act
 from reliable_llm.drill.vendors import wire
 from reliable_llm.drill.vendors.observed import Arrival, Observed
 from reliable_llm.drill.vendors.shapes import Incoming
 from reliable_llm.errors import Kind
 from reliable_llm.provider import Provider
 from tests.simulation.scripted import pieces
-from tests.simulation.watch import Request, Watch
+from tests.simulation.watch import TELL_A_HINT, Request, Watch
 from tests.simulation.world import KEY, PROMPT, Deed, Site
 
 WORDS = f"you wrote {PROMPT!r} with {KEY}-1"
@@ -35,17 +35,34 @@ _ERRORS: Mapping[Kind, tuple[int, str, str | None]] = {
 _ACTS: Mapping[str, dict[str, Any]] = {
     "hangs": {"act": "hang", "phase": "headers"},
     "stalls": {"act": "hang", "phase": "body"},
-    "breaks": {"act": "reset", "phase": "body"},
-    "ends": {"act": "empty", "shape": "content_null"},
     "raises": {"act": "ok", "raise": "RuntimeError('a bug')"},
     str(Kind.TIMEOUT): {"act": "hang", "phase": "headers"},
     str(Kind.CONNECTION): {"act": "refuse"},
     str(Kind.MALFORMED_RESPONSE): {"act": "raw", "status": 200, "content_type": "text/html", "body": "<html>no</html>"},
-    str(Kind.EMPTY_RESPONSE): {"act": "empty", "shape": "content_null"},
 }
+_EMPTY = [{"act": "empty", "shape": shape} for shape in SHAPES if shape != "no_fields"]
+_BREAKS = [{"act": "reset", "phase": "body"}, {"act": "reset", "phase": "headers"}, {"act": "raw", "body": '{"id": '}]
 # Vendors say these each in its own way: here they are one more bad request.
 _SAID_ALIKE = {Kind.CONTENT_POLICY, Kind.UNSUPPORTED}
-_ENDS = {"stalls": "stall", "breaks": "cut", "ends": "eof"}
+# What a stream may end with instead of its terminal event.
+_ENDS: Mapping[str, list[dict[str, Any]]] = {
+    "stalls": [{"end": "stall"}, {"end": "stall", "preamble": False}],
+    "breaks": [
+        {"end": "cut"},
+        {"end": "reset"},
+        {"end": "error_frame", "error": {"type": "overloaded_error", "message": WORDS}},
+        {"end": "error_frame", "error": {"type": "api_error", "message": WORDS}, "preamble": True},
+        {"end": "done", "bad_json_after": 9},
+    ],
+    "ends": [{"end": "eof"}, {"end": "eof", "preamble": True}, {"end": "zero_bytes"}],
+}
+# What an answer may have beside its text.
+_BESIDE: list[dict[str, Any]] = [
+    {},
+    {},
+    {"thinking": "let me see"},
+    {"act": "stream_tool", "id": "call_1", "name": "lookup", "arg_deltas": ['{"q": ', '"a"}']},
+]
 
 
 class WiredVendors(wire.Vendors):
@@ -77,26 +94,39 @@ def act(request: Request, *, streamed: bool, structured: bool) -> Act:
         return _answer(request, streamed=streamed, structured=structured)
     if streamed and deed.what in _ENDS:
         chunks = pieces(request.said, deed.chunks, whole=False)
-        return Act(act="stream", chunks=chunks, end=_ENDS[deed.what], gap_s=deed.gap, delay_s=deed.delay)
+        spoken = {"act": "stream", "chunks": chunks, "gap_s": deed.gap, "delay_s": deed.delay}
+        return Act.model_validate(spoken | _one_of(request, _ENDS[deed.what]))
     if deed.what == "fails" and deed.kind in _ERRORS:
         return _error(deed, deed.kind)
-    fields = _ACTS[str(deed.kind) if deed.what == "fails" else deed.what]
+    fields = _acts(request)[str(deed.kind) if deed.what == "fails" else deed.what]
     return Act.model_validate({**fields, "delay_s": deed.delay})
+
+
+def _acts(request: Request) -> Mapping[str, dict[str, Any]]:
+    empty = _one_of(request, _EMPTY)
+    return {**_ACTS, "breaks": _one_of(request, _BREAKS), "ends": empty, str(Kind.EMPTY_RESPONSE): empty}
+
+
+def _one_of(request: Request, ways: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return one of several ways to do the same, another one each time."""
+    return ways[request.number % len(ways)]
 
 
 def _answer(request: Request, *, streamed: bool, structured: bool) -> Act:
     deed = request.deed
     if structured:
         return Act(act="ok_json", obj={"who": request.said}, delay_s=deed.delay)
-    if streamed:
-        chunks = pieces(request.said, deed.chunks, whole=True)
-        return Act(act="stream", chunks=chunks, gap_s=deed.gap, delay_s=deed.delay)
-    return Act(act="ok", text=request.said, delay_s=deed.delay)
+    beside = _one_of(request, _BESIDE)
+    chunks = pieces(request.said, deed.chunks, whole=True)
+    if streamed or "name" in beside:
+        spoken = {"act": "stream", "chunks": chunks, "gap_s": deed.gap if streamed else 0.0, "delay_s": deed.delay}
+        return Act.model_validate(spoken | beside)
+    return Act.model_validate({"act": "ok", "text": request.said, "delay_s": deed.delay} | beside)
 
 
 def _error(deed: Deed, kind: Kind) -> Act:
     status, name, code = _ERRORS[kind]
-    hint = deed.hint if kind in (Kind.RATE_LIMITED, Kind.SERVER_ERROR, Kind.OVERLOADED) else None
+    hint = deed.hint if kind in TELL_A_HINT else None
     error: dict[str, object] = {"type": name, "message": WORDS} | ({"code": code} if code else {})
     headers = {} if hint is None else {"retry-after": f"{hint:g}"}
     return Act(act="error", status=status, error=error, headers=headers, delay_s=deed.delay)
@@ -116,4 +146,5 @@ def provider(site: Site, watch: Watch, vendors: WiredVendors) -> Provider:
         timeouts=watch.world.timeouts,
         http_client=httpx2.AsyncClient(transport=transport, trust_env=False),
         max_concurrency=site.max_concurrency,
+        limits=site.limits,
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from reliable_llm.errors import Kind, Scope
-from reliable_llm.policy import BudgetPolicy, HedgePolicy, RecoveryPolicy, RetryPolicy, Timeouts
+from reliable_llm.policy import BudgetPolicy, HedgePolicy, Limits, RecoveryPolicy, RetryPolicy, Timeouts
 from reliable_llm.types import Candidate
 
 PROMPT: Final = "tell-nobody-5f1c"
@@ -53,6 +53,7 @@ class Site:
     keys: int = 1
     models: tuple[str, ...] = ("m1",)
     max_concurrency: int | None = None
+    limits: Limits | None = None
     slow_to_close: float = 0.0
     deeds: tuple[Deed, ...] = ()
 
@@ -183,6 +184,7 @@ def world(seed: int, calls: int = 100) -> World:
     chance = random.Random(f"world {seed}")
     wired = chance.random() < 0.1
     sites = tuple(_site(chance, index, calls) for index in range(chance.choice([1, 2, 2, 3])))
+    sites = _paced(random.Random(f"limits {seed}"), sites)
     hedge = chance.random() < 0.15
     made = World(
         seed=seed,
@@ -220,6 +222,20 @@ def _site(chance: random.Random, index: int, calls: int) -> Site:
         slow_to_close=chance.choice([0.0, 0.0, 0.0, 0.3]),
         deeds=tuple(moods.deed() for _ in range(chance.randint(0, 2 * calls))),
     )
+
+
+def _paced(chance: random.Random, sites: tuple[Site, ...]) -> tuple[Site, ...]:
+    if chance.random() > 0.25:
+        return sites
+    ways = (
+        None,
+        Limits(max_concurrency=1),
+        Limits(max_concurrency=3, queue=4),
+        Limits(requests_per_minute=6),
+        Limits(requests_per_minute=60, max_concurrency=2),
+        Limits(requests_per_minute=60, tokens_per_minute=500, queue=20),
+    )
+    return tuple(replace(site, limits=chance.choice(ways)) for site in sites)
 
 
 def _retry(chance: random.Random) -> RetryPolicy:
