@@ -53,7 +53,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, Final
 
 from reliable_llm.config_clouds import clients_from_env, clients_from_file, is_signed, signing_fields
-from reliable_llm.core.route import checked_route
+from reliable_llm.core.route import as_candidate, checked_route
 from reliable_llm.errors import ConfigurationError
 from reliable_llm.policy import Limits, RecoveryPolicy, RetryPolicy, Timeouts
 from reliable_llm.provider import Provider
@@ -73,7 +73,9 @@ _READ_APART: Final = frozenset({"kind", "keys", "keys_env", "timeouts", "retry",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a `FailoverChat` is built from. `route` None means the computed order."""
+    """What a `FailoverChat` is built from. `route` None means the computed order; a repetition in it is kept, to be
+    warned about.
+    """
 
     providers: tuple[Provider, ...]
     route: tuple[Candidate, ...] | None = None
@@ -90,9 +92,11 @@ def from_env(environ: Mapping[str, str] = os.environ, *, models: Iterable[str] |
     listed = _listed(environ.get(MODELS_VARIABLE, "")) if models is None else tuple(models)
     if not listed:
         refuse(place, _no_models(environ))
-    route = tuple(dict.fromkeys(_candidate(place, text) for text in listed))
-    vendors = dict.fromkeys(candidate.provider for candidate in route)
-    providers = tuple(_from_env(environ, name, [c.model for c in route if c.provider == name]) for name in vendors)
+    route = tuple(_candidate(place, text) for text in listed)
+    models_of: dict[str, dict[str, None]] = {}
+    for candidate in route:
+        models_of.setdefault(candidate.provider, {})[candidate.model] = None
+    providers = tuple(_from_env(environ, vendor, list(each)) for vendor, each in models_of.items())
     return Settings(providers=providers, route=route)
 
 
@@ -289,7 +293,8 @@ def _refuse_twins(node: Node, providers: Iterable[Provider]) -> None:
 def _route(node: Node, providers: Iterable[Provider]) -> tuple[Candidate, ...]:
     listed = [item.text() for item in node.items()]
     try:
-        return checked_route(listed, {provider.name: provider.models for provider in providers})[0]
+        checked_route(listed, {provider.name: provider.models for provider in providers})
+        return tuple(as_candidate(text) for text in listed)
     except ConfigurationError as error:
         node.refuse(str(error))
 

@@ -83,6 +83,12 @@ def test_a_warning_about_the_set_up_is_told(capsys: pytest.CaptureFixture[str], 
     assert "warning: one: all providers share one vendor, and its outages" in told(capsys, str(file))
 
 
+def test_a_candidate_that_is_in_the_route_twice_is_told(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    file.write_text(FILE.replace('route = ["openai/gpt-5.1",', 'route = ["openai/gpt-5.1", "openai/gpt-5.1",'))
+
+    assert "warning: openai: duplicate candidate openai/gpt-5.1" in told(capsys, str(file))
+
+
 def test_every_kind_of_a_vendors_failure_is_told(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     own = {Kind.DEADLINE, Kind.QUEUE_FULL, Kind.CANCELLED, Kind.CONFIGURATION, Kind.CLOSED}
     caused_by_what_was_asked = {Kind.STREAM_INTERRUPTED, Kind.INVALID_OUTPUT, Kind.OUTPUT_TRUNCATED}

@@ -8,6 +8,7 @@ import pytest
 
 from reliable_llm import ConfigurationError, FailoverChat, Kind, RetryPolicy
 from reliable_llm.config import Settings, from_env, load
+from reliable_llm.events import ConfigWarning, Event
 from reliable_llm.types import Candidate
 
 BOTH_KEYS = {"OPENAI_API_KEY": "sk-a", "ANTHROPIC_API_KEY": "sk-b"}
@@ -54,6 +55,15 @@ def test_models_given_as_an_argument_replace_those_of_the_variable() -> None:
     settings = from_env({**BOTH_KEYS, "RELIABLE_LLM_MODELS": "anthropic/a"}, models=["openai/o"])
 
     assert settings.route == (Candidate("openai", "o"),)
+
+
+def test_a_model_named_twice_is_served_once_and_warned_about() -> None:
+    told: list[Event] = []
+    settings = from_env(BOTH_KEYS, models=["openai/o", "openai/o"])
+    chat = FailoverChat(settings.providers, route=settings.route, listeners=[lambda event, _: told.append(event)])
+
+    assert told == [ConfigWarning("openai", "duplicate candidate openai/o")]
+    assert chat.route == (Candidate("openai", "o"),)
 
 
 def test_a_model_id_may_hold_slashes() -> None:

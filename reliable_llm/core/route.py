@@ -99,7 +99,7 @@ def checked_route(
     seen: dict[Candidate, None] = {}
     repeated: list[Candidate] = []
     for entry in route:
-        candidate = _as_candidate(entry)
+        candidate = as_candidate(entry)
         _check_known(candidate, known)
         if candidate in seen:
             repeated.append(candidate)
@@ -109,7 +109,8 @@ def checked_route(
     return tuple(seen), tuple(repeated)
 
 
-def _as_candidate(entry: Candidate | Sequence[str] | str) -> Candidate:
+def as_candidate(entry: Candidate | Sequence[str] | str) -> Candidate:
+    """Return the candidate that a route's entry names; raise `ConfigurationError` for what is none."""
     if isinstance(entry, Candidate):
         return entry
     pair = tuple(entry.split("/", 1)) if isinstance(entry, str) else tuple(entry)

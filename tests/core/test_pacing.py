@@ -248,6 +248,16 @@ def test_a_candidate_without_limits_has_room_at_once() -> None:
     assert Visit(World(a=1).stop("a/m")).turn_at(5.0) == 5.0
 
 
+def test_attempts_with_a_key_are_under_way_until_they_are_over() -> None:
+    pace = Pace(Limits(), 2, 0.0)
+    ticket = pace.take(1, "m", 0.0, 0.0)
+    assert (pace.under_way(0), pace.under_way(1)) == (0, 1)
+
+    pace.settle(ticket, None)
+
+    assert pace.under_way(1) == 0
+
+
 def test_an_attempt_that_is_taken_back_uses_nothing() -> None:
     world = World(a=1)
     pace = world.health["a"].pace = Pace(Limits(max_concurrency=1), 1, world.now)
