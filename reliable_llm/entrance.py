@@ -10,14 +10,15 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from reliable_llm.core.actions import Action, AwaitTurn, StartAttempt
-from reliable_llm.core.failover import PROBE_POLL, FailoverCall
 from reliable_llm.core.memory import still_holds
+from reliable_llm.core.waiting import PROBE_POLL
 from reliable_llm.errors import DeadlineExceededError, ReliableLLMError
 from reliable_llm.line import Line
 
 if TYPE_CHECKING:
     from reliable_llm.adapters.base import Adapter
     from reliable_llm.clock import Clock
+    from reliable_llm.core.failover import FailoverCall
     from reliable_llm.core.route import Stop
     from reliable_llm.credentials import Credential
     from reliable_llm.policy import Timeouts

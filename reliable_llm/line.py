@@ -12,7 +12,7 @@ from typing import Final
 
 from reliable_llm.clock import Clock
 from reliable_llm.core.actions import AwaitTurn
-from reliable_llm.core.failover import late_in_queue
+from reliable_llm.core.ending import late_in_queue
 from reliable_llm.core.pacing import Pace
 from reliable_llm.errors import QueueFullError
 

@@ -8,11 +8,9 @@ holds the first two, flattened; a `Visit` is the third, one per candidate.
        ├──< Sleep <─────────────────────────────────────┤
        └──< (next key, same candidate, next candidate) <┘──> Raise ──> end
 
-What happens on a failure is read off its `Verdict` (`core.decision`); who is ready, and when, is known to the `Walk`.
-
-A rate-limited candidate with no ready key is waited for where it is if the wait is within `patience`, or within `cap`
-when no other candidate is ready. With every candidate resting, the first one to come back is waited for, if that is
-within `cap`. No wait and no attempt starts past the deadline.
+What happens on a failure is read off its `Verdict` (`core.decision`); which waits are worth it says `core.waiting`; who
+is ready, and when, is known to the `Walk`; whose error is raised in the end says `core.ending`. No wait and no attempt
+starts past the deadline.
 """
 
 from __future__ import annotations
@@ -21,37 +19,25 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from reliable_llm import events
-from reliable_llm.core.actions import Action, AwaitTurn, Raise, Sleep, StartAttempt
-from reliable_llm.core.backoff import backoff_delay, spread
+from reliable_llm.core.actions import Action, AwaitTurn, Raise, StartAttempt
+from reliable_llm.core.backoff import backoff_delay
 from reliable_llm.core.budget import RetryBudget
 from reliable_llm.core.decision import Setback, cooldown
+from reliable_llm.core.ending import complete, late_in_queue, primary_error
 from reliable_llm.core.features import done_without
 from reliable_llm.core.ledger import Ledger
-from reliable_llm.core.memory import TRANSIENT, Permit, cede, release, remember_failure, remember_success
+from reliable_llm.core.memory import Permit, cede, release, remember_failure, remember_success
 from reliable_llm.core.pacing import Demand, Pace, Ticket
 from reliable_llm.core.route import Stop, lacking
-from reliable_llm.core.summary import describe, from_fault
 from reliable_llm.core.visit import NO_DEMAND, NO_FEATURES, Visit
+from reliable_llm.core.waiting import sleep, wait_for_first, wait_here
 from reliable_llm.core.walk import Walk
-from reliable_llm.errors import (
-    ContextWindowError,
-    DeadlineExceededError,
-    Kind,
-    QueueFullError,
-    ReliableLLMError,
-    UnsupportedFeatureError,
-)
+from reliable_llm.errors import DeadlineExceededError, Kind, QueueFullError, ReliableLLMError
 from reliable_llm.policy import RecoveryPolicy, RetryPolicy
 from reliable_llm.types import Attempt, Candidate, Usage
 
-# How long to wait for another call's probe when there is nowhere else to go, before looking again.
-PROBE_POLL: Final = 1.0
-
 # What is left of a wait after it has been slept, by rounding: not worth, and on some clocks unable, to be slept.
 A_MOMENT: Final = 1e-6
-
-# Kinds for which "when will somebody be back" has an answer.
-_TIME_HEALS: Final = TRANSIENT | {Kind.RATE_LIMITED, Kind.QUOTA_EXHAUSTED}
 
 
 class FailoverCall:
@@ -72,11 +58,8 @@ class FailoverCall:
         "_last",
         "_ledger",
         "_moving",
-        "_polled",
         "_prefer",
         "_recovery",
-        "_retry",
-        "_rounds",
         "_walk",
     )
 
@@ -98,15 +81,12 @@ class FailoverCall:
     ) -> None:
         self._walk = Walk(route, retry=retry, needs=needs, needs_at=needs_at, deadline=deadline, demand=demand)
         self._ledger = Ledger(now)
-        self._retry = retry
         self._recovery = recovery
         self._budget = budget
         if budget is not None and not is_hedge:
             budget.deposit()
         self._prefer = prefer
         self._cuts = cuts
-        self._rounds = 0
-        self._polled = 0.0
         self._last: StartAttempt | None = None
         self._moving: Kind | None = None
         self._final: ReliableLLMError | None = None
@@ -134,7 +114,7 @@ class FailoverCall:
 
     def fails_over_on(self, kind: Kind) -> bool:
         """Tell whether the caller wants to move on for this kind, which is raised by default."""
-        return kind in self._retry.failover_on
+        return kind in self._walk.retry.failover_on
 
     # ---------------------------------------------------------------- what next
 
@@ -152,20 +132,20 @@ class FailoverCall:
             if action is not None:
                 return action
             walk.index += 1
-        return self._wait_for_first(now, chance)
+        return self._with_all_passed(now, chance)
 
     def _at(self, visit: Visit, now: float, chance: float) -> Action | None:
         """Return the next action at this candidate, or None where there is none."""
         if visit.left or not self._may_serve(visit, now):
             return None
         if visit.wake - now > A_MOMENT:
-            return self._sleep(visit.wake - now)
+            return sleep(self._ledger, visit.wake - now)
         permit = visit.permit(now, self._prefer)
         if permit is None:
-            return None if visit.is_held_back(now) else self._wait_here(visit, now, chance)
+            return None if visit.is_held_back(now) else wait_here(self._walk, self._ledger, visit, now, chance)
         if self._budget is not None and self._ledger.attempts and not self._budget.withdraw():
             release(visit.stop, permit)
-            return self._raise(self._primary_error(now), now)
+            return self._raise(primary_error(self._walk, now), now)
         return self._start(visit, permit, now)
 
     def _may_serve(self, visit: Visit, now: float) -> bool:
@@ -204,21 +184,9 @@ class FailoverCall:
 
     # ---------------------------------------------------------------- waits
 
-    def _wait_here(self, visit: Visit, now: float, chance: float) -> Sleep | None:
-        """Wait for a key of this candidate if that is worth it; otherwise move on."""
-        back = visit.back_at(now)
-        if back is None or visit.is_behind_breaker or visit.waits >= visit.retry.max_retries:
-            self._ledger.tell_resting(visit, now, back)
-            return None
-        wait = max(back, visit.again) - now
-        if wait > self._walk.longest_wait(visit, wait, now) or not self._walk.fits(now, wait):
-            self._ledger.tell_resting(visit, now, back)
-            return None
-        return self._rest(visit, now, wait, chance)
-
-    def _wait_for_first(self, now: float, chance: float) -> Action:
-        """Every candidate was passed: wait for the one that is back first, if that is allowed and soon enough."""
-        walk, retry = self._walk, self._retry
+    def _with_all_passed(self, now: float, chance: float) -> Action:
+        """Every candidate was passed: queue, force a breaker, look again, or wait for the one that is back first."""
+        walk = self._walk
         held = walk.held_back(now)
         if held is not None:
             return self._await_turn(held, now)
@@ -229,18 +197,7 @@ class FailoverCall:
         if again is not None:
             walk.index = again
             return self.next(now, chance)
-        first = walk.first_back(now)
-        if first is not None and self._rounds < max(1, retry.max_retries):
-            wait = max(first[1] - now, 0.0)
-            if wait <= retry.cap and walk.fits(now, wait):
-                self._rounds += 1
-                walk.index = 0
-                return self._rest(walk.visit(first[0]), now, wait, chance)
-        if first is None and walk.a_probe_is_out(now) and self._polled < retry.cap and walk.fits(now, PROBE_POLL):
-            self._polled += PROBE_POLL
-            walk.index = 0
-            return self._sleep(PROBE_POLL)
-        return self._raise(self._primary_error(now), now)
+        return wait_for_first(walk, self._ledger, now, chance) or self._raise(primary_error(walk, now), now)
 
     def _await_turn(self, visit: Visit, now: float) -> Action:
         walk = self._walk
@@ -264,17 +221,6 @@ class FailoverCall:
                 visit.forced = isinstance(action, StartAttempt)
                 return action
         return None
-
-    def _rest(self, visit: Visit, now: float, wait: float, chance: float) -> Sleep:
-        visit.waits += 1
-        padded = wait + spread(visit.retry, wait, chance)
-        delay = padded if self._walk.fits(now, padded) else wait
-        self._ledger.tell_retry(visit.stop, delay, Kind.RATE_LIMITED)
-        return self._sleep(delay)
-
-    def _sleep(self, seconds: float) -> Sleep:
-        self._ledger.slept += seconds
-        return Sleep(seconds)
 
     def waited(self, seconds: float) -> None:
         """The call has waited in a queue."""
@@ -366,31 +312,11 @@ class FailoverCall:
 
     def _raise(self, error: ReliableLLMError, now: float) -> Raise:
         """Complete the error with the story."""
-        walk = self._walk
+        complete(error, self._walk, self._ledger.attempts, now)
         self._final = error
-        error.attempts = tuple(self._ledger.attempts)
-        seconds = walk.seconds_left(now)
-        if seconds is not None and error.kind in _TIME_HEALS:
-            error.retry_after = seconds
-        untried = [str(stop.candidate) for stop in walk.route[walk.index + 1 :]] if error.kind is Kind.DEADLINE else []
-        error.args = (describe(error, error.attempts, untried),)
         self._ledger.events.append(events.CallFailed(error.kind, len(error.attempts), error.retry_after))
         self._end = Raise(error)
         return self._end
-
-    def _primary_error(self, now: float) -> ReliableLLMError:
-        """Return the error of the first candidate that has one: met in this call, or remembered."""
-        walk = self._walk
-        for index, stop in enumerate(walk.route):
-            visit = walk.visit(index)
-            if visit.last_error is not None:
-                return visit.last_error
-            fault = visit.stored_fault()
-            if fault is not None:
-                return from_fault(stop, fault)
-        reasons = "; ".join(f"{stop.candidate}: {walk.why_not(index, now)}" for index, stop in enumerate(walk.route))
-        error = UnsupportedFeatureError if walk.larger_than is None else ContextWindowError
-        return error(f"no candidate can serve this request ({reasons})")
 
 
 def _unsent(action: StartAttempt) -> None:
@@ -398,10 +324,3 @@ def _unsent(action: StartAttempt) -> None:
     release(action.stop, action.permit)
     if action.ticket is not None and action.stop.health.pace is not None:
         action.stop.health.pace.settle(action.ticket, None, sent=False)
-
-
-def late_in_queue() -> DeadlineExceededError:
-    """Return the error of a call whose turn does not come within its deadline."""
-    error = DeadlineExceededError("the deadline does not leave the time to wait for a turn (limits)")
-    error.where = "local_queue"
-    return error

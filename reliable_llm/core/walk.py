@@ -16,6 +16,7 @@ class Walk:
     """`index` is the place of the candidate that is being asked or waited for; `retry` the policy of the call.
 
     `larger_than` is the number of tokens that a candidate's window has to exceed, once a smaller one has refused.
+    `rounds` counts how often the call has waited for whoever is back first, `polled` the seconds for another's probe.
     """
 
     __slots__ = (
@@ -26,7 +27,9 @@ class Walk:
         "demand",
         "index",
         "larger_than",
+        "polled",
         "retry",
+        "rounds",
         "route",
         "visits",
     )
@@ -48,6 +51,8 @@ class Walk:
         self.index = 0
         self.visits: dict[int, Visit] = {}
         self.larger_than: int | None = None
+        self.rounds = 0
+        self.polled = 0.0
         self._needs = needs
         self._needs_at = needs_at
         self._avoid: set[str] = set()

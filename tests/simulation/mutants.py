@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from reliable_llm import entrance, stream
-from reliable_llm.core import decision, failover, ledger, memory, recovery, visit
+from reliable_llm.core import decision, ending, failover, ledger, memory, recovery, visit, waiting
 from reliable_llm.core.actions import StartAttempt
 
 
@@ -62,7 +62,7 @@ def _lost_permit() -> None:
 
 def _under_the_hint() -> None:
     """Jitter takes away from a server's hint instead of adding to it."""
-    for module in (failover, decision):
+    for module in (waiting, decision):
         put(module, "spread", lambda policy, hint, chance: -0.5 * hint)
     put(visit.Visit, "permit", _hasty(visit.Visit.permit))
 
@@ -121,12 +121,12 @@ def _keeping(place: Callable[..., Any]) -> Callable[..., Any]:
 
 def _vendors_words() -> None:
     """The message of an error quotes the vendor, who quotes the prompt."""
-    describe = failover.describe
+    describe = ending.describe
 
     def chatty(error: Any, *args: Any) -> str:
         return f"{describe(error, *args)}: {error.__cause__}"
 
-    put(failover, "describe", chatty)
+    put(ending, "describe", chatty)
 
 
 def _gives_up() -> None:
