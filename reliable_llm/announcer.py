@@ -34,6 +34,13 @@ class Announcer:
             started = events.AttemptStarted(stop.provider, stop.model, label, action.number, action.permit.probe)
             self.emit([started], tags)
 
+    def answered(self, call: FailoverCall, action: StartAttempt, elapsed: float) -> None:
+        """Tell, with what happens next, that an attempt has answered, if anybody wants to know."""
+        if self.listens_to(events.DEBUG):
+            stop, first = action.stop, str(call.requested)
+            label = stop.health.ring.labels[action.key_place]
+            call.events.append(events.AttemptSucceeded(stop.provider, stop.model, label, action.number, elapsed, first))
+
     def emit(self, happened: list[Event], tags: Mapping[str, str]) -> None:
         """Hand events on and clear the list."""
         if not happened:

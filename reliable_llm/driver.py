@@ -12,31 +12,25 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from reliable_llm import events
 from reliable_llm.adapters.base import Prepared
 from reliable_llm.announcer import Announcer
+from reliable_llm.answers import hear, refuse_refusal, reply_of
 from reliable_llm.clock import Clock
 from reliable_llm.core.actions import AwaitTurn, Raise, Sleep, StartAttempt
 from reliable_llm.core.budget import RetryBudget
 from reliable_llm.core.failover import FailoverCall
 from reliable_llm.core.hedge import Hedges
-from reliable_llm.core.ledger import open_up
 from reliable_llm.core.pacing import Demand
 from reliable_llm.core.route import Stop, needs_of
+from reliable_llm.core.timing import late, time_limit
 from reliable_llm.core.truncation import possible_cuts
 from reliable_llm.entrance import Entrance, nothing
-from reliable_llm.errors import (
-    AttemptTimeoutError,
-    ContentPolicyError,
-    DeadlineExceededError,
-    Kind,
-    ReliableLLMError,
-)
+from reliable_llm.errors import Kind, ReliableLLMError
 from reliable_llm.hedged import in_order, may_hedge, merged, race
 from reliable_llm.needs import changed_needs
 from reliable_llm.policy import BudgetPolicy, HedgePolicy, RecoveryPolicy, RetryPolicy
 from reliable_llm.preparing import PreparedRequests, prepare_once
-from reliable_llm.types import AdapterReply, ChatReply, ChatRequest, FinishReason, ServedBy, text_of
+from reliable_llm.types import AdapterReply, ChatReply, ChatRequest, text_of
 
 if TYPE_CHECKING:
     from reliable_llm.events import Listener
@@ -197,7 +191,7 @@ class Driver:
         elif isinstance(action, AwaitTurn):
             await self.entrance.turn(call, action)
         else:
-            raise_now(action)
+            raise action.error
 
     async def _attempt(
         self,
@@ -222,8 +216,9 @@ class Driver:
             self.announcer.announce(call, action, request.tags)
             answer = await self._send(action, prepared, started)
             if action.ticket is not None:
-                self.hear(action, answer, answer.headers)
-            _refuse_refusal(answer, call)
+                hear(self.clock, action, answer, answer.headers)
+            if call.fails_over_on(Kind.CONTENT_POLICY):
+                refuse_refusal(answer)
             parsed = None if repairs is None else repairs.read(action.stop.candidate, answer)
         except ReliableLLMError as error:
             if error.kind is Kind.INVALID_OUTPUT:
@@ -238,24 +233,11 @@ class Driver:
         ended = clock.monotonic()
         self.observe(action, ended - started)
         call.succeeded(action, ended, started, usage=answer.usage, request_id=answer.request_id)
-        reply = self.reply_of(call, action, answer, prepared, ended - started)
+        self.announcer.answered(call, action, ended - started)
+        reply = reply_of(call, action, answer, prepared)
         if repairs is not None:
             reply.parsed, reply.usage = parsed, repairs.usage(action.stop.candidate, answer.usage)
         return reply
-
-    def hear(self, action: StartAttempt, answer: AdapterReply, headers: Mapping[str, str]) -> None:
-        """Learn the limits of a key from an answer, and what the attempt has used of them."""
-        from reliable_llm.core.rate_headers import reported
-
-        pace = action.stop.health.pace
-        if pace is None or action.ticket is None:
-            return
-        if headers:
-            said = reported(headers, self.clock.time())
-            pace.hear(action.key_place, action.stop.model, said, self.clock.monotonic())
-        used = answer.usage
-        if used is not None and used.input_tokens is not None and used.output_tokens is not None:
-            pace.settle(action.ticket, used.input_tokens + used.output_tokens)
 
     async def _send(self, action: StartAttempt, prepared: Prepared, now: float) -> AdapterReply:
         """Send once, within the attempt's timeout and what the deadline leaves."""
@@ -270,35 +252,6 @@ class Driver:
             if isinstance(error, ReliableLLMError):
                 raise
             raise late(action, by_deadline=by_deadline) from error
-
-    # ---------------------------------------------------------------- parts of an attempt, shared with streams
-
-    def reply_of(
-        self, call: FailoverCall, action: StartAttempt, answer: AdapterReply, prepared: Prepared, elapsed: float
-    ) -> ChatReply:
-        """Return the reply of the attempt that answered."""
-        stop = action.stop
-        label = stop.health.ring.labels[action.key_place]
-        first = call.requested
-        if answer.attempts:
-            open_up(call.attempts, answer.attempts)
-        if self.announcer.listens_to(events.DEBUG):
-            done = events.AttemptSucceeded(stop.provider, stop.model, label, action.number, elapsed, str(first))
-            call.events.append(done)
-        return ChatReply(
-            parts=answer.parts,
-            served_by=ServedBy(stop.provider, stop.model, label),
-            requested=first,
-            finish_reason=answer.finish_reason,
-            usage=answer.usage,
-            attempts=tuple(call.attempts),
-            model=answer.model,
-            request_id=answer.request_id,
-            dropped=tuple(dict.fromkeys(prepared.dropped + answer.dropped)),
-            context_truncated=action.cuts > 0,
-            finish_detail=answer.finish_detail,
-            raw_reply=answer.raw,
-        )
 
     async def aclose(self) -> None:
         """Leave the store, and close the connection pools."""
@@ -315,37 +268,7 @@ def _demand(request: ChatRequest, priority: int) -> Demand:
     return Demand(characters / _CHARACTERS_PER_TOKEN + (request.max_tokens or 0), priority)
 
 
-def time_limit(action: StartAttempt, now: float, limit: float) -> tuple[float, bool]:
-    """Return the seconds that an attempt may take, and whether it is the deadline that says so."""
-    if action.until is not None and action.until - now <= limit:
-        return action.until - now, True
-    return limit, False
-
-
-def late(action: StartAttempt, *, by_deadline: bool) -> ReliableLLMError:
-    """Return the error of an attempt that was cut off: by the caller's deadline, or by its own timeout."""
-    if not by_deadline or action.reserved:
-        return AttemptTimeoutError()
-    error = DeadlineExceededError()
-    error.where = str(action.stop.candidate)
-    return error
-
-
-def raise_now(action: Raise) -> None:
-    """Raise the error of a call that has failed."""
-    raise action.error
-
-
 def _repairs(request: ChatRequest, output: OutputSchema) -> Repairs:
     from reliable_llm.structured import Repairs
 
     return Repairs(request, output)
-
-
-def _refuse_refusal(answer: AdapterReply, call: FailoverCall) -> None:
-    """Turn a refusal into a failure where the caller wants to fail over on one; by default it is an answer."""
-    refused = answer.finish_reason in (FinishReason.REFUSAL, FinishReason.CONTENT_FILTER)
-    if refused and call.fails_over_on(Kind.CONTENT_POLICY):
-        error = ContentPolicyError(usage=answer.usage)
-        error.request_id = answer.request_id
-        raise error

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from reliable_llm.core.actions import StartAttempt
-from reliable_llm.driver import Driver, late, time_limit
+from reliable_llm.core.timing import late, time_limit
+from reliable_llm.driver import Driver
 from reliable_llm.entrance import nothing
 from reliable_llm.errors import (
     DeadlineExceededError,

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
 
+from reliable_llm.answers import hear, reply_of
 from reliable_llm.core.actions import StartAttempt
 from reliable_llm.core.route import Stop
 from reliable_llm.driver import Driver
@@ -280,13 +281,14 @@ class ChatStream:
         if self._told.carried:
             others = (part for part in answer.parts if not isinstance(part, Text))
             answer = replace(answer, parts=(Text(self.text), *others))
-        driver.hear(attempt.action, answer, source.headers)
+        hear(driver.clock, attempt.action, answer, source.headers)
         now = driver.clock.monotonic()
         self._answer = answer
         parsed = self._parsed(attempt, answer, now)
         usage = event.usage or answer.usage
         self._call.succeeded(attempt.action, now, attempt.started, usage=usage, request_id=answer.request_id)
-        reply = driver.reply_of(self._call, attempt.action, answer, attempt.prepared, now - attempt.started)
+        driver.announcer.answered(self._call, attempt.action, now - attempt.started)
+        reply = reply_of(self._call, attempt.action, answer, attempt.prepared)
         self._reply = merged(reply, (self._lost, reply.attempts)) if self._lost else reply
         self._reply.parsed = parsed
         self._emit()
