@@ -17,7 +17,6 @@ from reliable_llm.core.features import can_do_without, refused_feature
 from reliable_llm.core.ledger import Ledger
 from reliable_llm.core.memory import TRANSIENT, repark_probe, rest_candidate
 from reliable_llm.core.recovery import Fault
-from reliable_llm.core.route import Stop
 from reliable_llm.core.visit import Visit
 from reliable_llm.core.walk import Walk, is_larger
 from reliable_llm.errors import Kind, ReliableLLMError, Scope
