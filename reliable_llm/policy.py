@@ -49,7 +49,7 @@ class RetryPolicy:
     multiplier: float = 2.0
     cap: float = 30.0
     jitter: float = 0.5
-    hint_jitter: float = 0.02
+    hint_jitter: float = 0.01
     patience: float = 1.0
     wait_for_cooldown: bool = True
     reserve: float = 0.0

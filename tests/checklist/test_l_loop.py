@@ -116,7 +116,7 @@ async def test_l5_jitter_never_goes_below_the_servers_hint() -> None:
     pair = Pair(rate_limited(retry_after="4"), openai_ok(), alone=True, retry=RetryPolicy())
     pair.clock.chance = 0.5
     await pair.ask()
-    assert pair.slept == [pytest.approx(4.04)]
+    assert pair.slept == [pytest.approx(4.02)]
 
 
 async def test_l6_a_rate_limit_with_another_candidate_gets_one_call_and_no_sleep() -> None:
