@@ -25,26 +25,26 @@ class Announcer:
         self._listeners: tuple[Listener, ...] = tuple(listeners)
         self.teller = CallTeller(self._listeners, self._log.listener_failed)
 
-    def announce(self, call: FailoverCall, action: StartAttempt, tags: Mapping[str, str]) -> None:
-        """Tell that an attempt starts, if anybody wants to know."""
-        self.emit(call.events, tags)
-        if self.listens_to(events.DEBUG):
-            stop = action.stop
-            label = stop.health.ring.labels[action.key_place]
-            started = events.AttemptStarted(stop.provider, stop.model, label, action.number, action.permit.probe)
-            self.emit([started], tags)
+    def announce(self, call: FailoverCall, action: StartAttempt, tags: Mapping[str, str]) -> bool:
+        """Tell that an attempt starts, if anybody wants to know; return whether somebody does."""
+        if call.events:
+            self.emit(call.events, tags)
+        if not self._listeners and not self._log.wants(events.DEBUG):
+            return False
+        stop = action.stop
+        label = stop.health.ring.labels[action.key_place]
+        started = events.AttemptStarted(stop.provider, stop.model, label, action.number, action.permit.probe)
+        self.emit([started], tags)
+        return True
 
     def answered(self, call: FailoverCall, action: StartAttempt, elapsed: float) -> None:
-        """Tell, with what happens next, that an attempt has answered, if anybody wants to know."""
-        if self.listens_to(events.DEBUG):
-            stop, first = action.stop, str(call.requested)
-            label = stop.health.ring.labels[action.key_place]
-            call.events.append(events.AttemptSucceeded(stop.provider, stop.model, label, action.number, elapsed, first))
+        """Tell, with what happens next, that an attempt has answered: to those who were told that it started."""
+        stop, first = action.stop, str(call.requested)
+        label = stop.health.ring.labels[action.key_place]
+        call.events.append(events.AttemptSucceeded(stop.provider, stop.model, label, action.number, elapsed, first))
 
     def emit(self, happened: list[Event], tags: Mapping[str, str]) -> None:
         """Hand events on and clear the list."""
-        if not happened:
-            return
         for event in happened:
             self._log(event, tags)
             if self.member is not None:
@@ -55,7 +55,3 @@ class Announcer:
                 except Exception as error:  # noqa: BLE001 - whoever listens in must not fail the call
                     self._log.listener_failed(listener, error)
         happened.clear()
-
-    def listens_to(self, level: int) -> bool:
-        """Tell whether anybody would see an event of this level."""
-        return bool(self._listeners) or self._log.wants(level)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 def reply_of(call: FailoverCall, action: StartAttempt, answer: AdapterReply, prepared: Prepared) -> ChatReply:
     """Return the reply of the attempt that answered."""
     stop = action.stop
+    dropped = prepared.dropped + answer.dropped
     if answer.attempts:
         open_up(call.attempts, answer.attempts)
     return ChatReply(
@@ -31,7 +32,7 @@ def reply_of(call: FailoverCall, action: StartAttempt, answer: AdapterReply, pre
         attempts=tuple(call.attempts),
         model=answer.model,
         request_id=answer.request_id,
-        dropped=tuple(dict.fromkeys(prepared.dropped + answer.dropped)),
+        dropped=tuple(dict.fromkeys(dropped)) if dropped else (),
         context_truncated=action.cuts > 0,
         finish_detail=answer.finish_detail,
         raw_reply=answer.raw,

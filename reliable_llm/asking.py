@@ -42,6 +42,8 @@ class Asked(TypedDict, total=False):
     allow_empty: bool
 
 
+_UNSAID: Final = (None,) * 8
+
 EFFORTS: Final = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
 
 
@@ -72,9 +74,7 @@ def as_request(
     """
     if isinstance(prompt, ChatRequest):
         beside = (system, tool_choice, parallel_tool_calls, output, max_tokens, temperature, top_p, reasoning)
-        if any(each is not None for each in beside) or any(
-            (tools, stop, extra, overrides, strict, truncate, allow_empty)
-        ):
+        if beside != _UNSAID or tools or stop or extra or overrides or strict or truncate or allow_empty:
             raise InvalidRequestError(
                 "a ChatRequest says everything itself: change it with dataclasses.replace(request, ...) "
                 "instead of passing arguments beside it"

@@ -21,13 +21,13 @@ from reliable_llm.core.budget import RetryBudget
 from reliable_llm.core.failover import FailoverCall
 from reliable_llm.core.hedge import Hedges
 from reliable_llm.core.pacing import Demand
-from reliable_llm.core.route import Stop, needs_of
+from reliable_llm.core.route import Stop
 from reliable_llm.core.timing import late, time_limit
 from reliable_llm.core.truncation import possible_cuts
 from reliable_llm.entrance import Entrance, nothing
 from reliable_llm.errors import Kind, ReliableLLMError
 from reliable_llm.hedged import in_order, may_hedge, merged, race
-from reliable_llm.needs import changed_needs
+from reliable_llm.needs import RequestNeeds
 from reliable_llm.policy import BudgetPolicy, HedgePolicy, RecoveryPolicy, RetryPolicy
 from reliable_llm.preparing import PreparedRequests, prepare_once
 from reliable_llm.types import AdapterReply, ChatReply, ChatRequest, text_of
@@ -139,8 +139,7 @@ class Driver:
             now=self.clock.monotonic(),
             retry=retry,
             recovery=self.recovery,
-            needs=needs_of(request, stream=stream),
-            needs_at=changed_needs(request, stops, stream=stream) if request.overrides or request.extra else None,
+            needs=RequestNeeds(request, stream=stream),
             cuts=possible_cuts(request.messages) if request.truncate else 0,
             deadline=deadline,
             budget=self.budget,
@@ -169,15 +168,17 @@ class Driver:
         """Do what the machine says until it has an answer or an error."""
         clock = self.clock
         now = clock.monotonic()
+        happened = call.events
         prepared: PreparedRequests = {}
         repairs = None if request.output is None else _repairs(request, request.output)
         while True:
             action = call.next(now, clock.random())
-            if not self.entrance.must_claim(action):
-                self.announcer.emit(call.events, request.tags)
+            if happened and not self.entrance.must_claim(action):
+                self.announcer.emit(happened, request.tags)
             if isinstance(action, StartAttempt):
                 reply = await self._attempt(call, action, request, prepared, repairs)
-                self.announcer.emit(call.events, request.tags)
+                if happened:
+                    self.announcer.emit(happened, request.tags)
                 if reply is not None:
                     return reply
             else:
@@ -213,13 +214,9 @@ class Driver:
             return None
         started = clock.monotonic()
         try:
-            self.announcer.announce(call, action, request.tags)
+            told = self.announcer.announce(call, action, request.tags)
             answer = await self._send(action, prepared, started)
-            if action.ticket is not None:
-                hear(self.clock, action, answer, answer.headers)
-            if call.fails_over_on(Kind.CONTENT_POLICY):
-                refuse_refusal(answer)
-            parsed = None if repairs is None else repairs.read(action.stop.candidate, answer)
+            parsed = self._examined(call, action, answer, repairs)
         except ReliableLLMError as error:
             if error.kind is Kind.INVALID_OUTPUT:
                 cache.clear()  # the next request to this candidate holds the bad answer
@@ -233,21 +230,34 @@ class Driver:
         ended = clock.monotonic()
         self.observe(action, ended - started)
         call.succeeded(action, ended, started, usage=answer.usage, request_id=answer.request_id)
-        self.announcer.answered(call, action, ended - started)
+        if told:
+            self.announcer.answered(call, action, ended - started)
         reply = reply_of(call, action, answer, prepared)
         if repairs is not None:
             reply.parsed, reply.usage = parsed, repairs.usage(action.stop.candidate, answer.usage)
         return reply
+
+    def _examined(
+        self, call: FailoverCall, action: StartAttempt, answer: AdapterReply, repairs: Repairs | None
+    ) -> object:
+        """Return the structured answer, if one was asked for; raise where the answer counts as a failure."""
+        if action.ticket is not None:
+            hear(self.clock, action, answer, answer.headers)
+        if call.fails_over_on(Kind.CONTENT_POLICY):
+            refuse_refusal(answer)
+        return None if repairs is None else repairs.read(action.stop.candidate, answer)
 
     async def _send(self, action: StartAttempt, prepared: Prepared, now: float) -> AdapterReply:
         """Send once, within the attempt's timeout and what the deadline leaves."""
         entrance = self.entrance
         timeouts = entrance.timeouts(action)
         seconds, by_deadline = time_limit(action, now, timeouts.attempt)
+        answer = entrance.adapter(action.stop.provider).complete(prepared, entrance.key(action), timeouts)
         try:
+            if not by_deadline:
+                return await entrance.time_limits(seconds).within(answer)
             async with asyncio.timeout(seconds):
-                adapter = entrance.adapter(action.stop.provider)
-                return await adapter.complete(prepared, entrance.key(action), timeouts)
+                return await answer
         except TimeoutError as error:
             if isinstance(error, ReliableLLMError):
                 raise

@@ -14,6 +14,7 @@ from reliable_llm.core.memory import still_holds
 from reliable_llm.core.waiting import PROBE_POLL
 from reliable_llm.errors import DeadlineExceededError, ReliableLLMError
 from reliable_llm.line import Line
+from reliable_llm.time_limits import TimeLimits
 
 if TYPE_CHECKING:
     from reliable_llm.adapters.base import Adapter
@@ -38,6 +39,7 @@ class Entrance:
         self._unlimited: set[str] = set()
         self._places: dict[str, asyncio.Semaphore] = {}
         self._lines: dict[str, Line] = {}
+        self._time_limits: dict[float, TimeLimits] = {}
 
     def key(self, action: StartAttempt) -> Credential:
         """Return the key that an attempt uses."""
@@ -53,6 +55,13 @@ class Entrance:
         if adapter is None:
             adapter = self._adapters[provider] = self._providers[provider].adapter(self._clock)
         return adapter
+
+    def time_limits(self, seconds: float) -> TimeLimits:
+        """Return what bounds attempts to *seconds*; asked for once an attempt has been let in."""
+        limits = self._time_limits.get(seconds)
+        if limits is None:
+            limits = self._time_limits[seconds] = TimeLimits(seconds)
+        return limits
 
     # ---------------------------------------------------------------- a turn in the queue
 
@@ -77,7 +86,8 @@ class Entrance:
         """Begin anew with what belongs to an event loop, where it is another one."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
-            self._loop, self._unlimited, self._places, self._lines = loop, set(), {}, {}
+            self._loop = loop
+            self._unlimited, self._places, self._lines, self._time_limits = set(), {}, {}, {}
 
     # ---------------------------------------------------------------- in, and out again
 

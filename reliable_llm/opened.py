@@ -45,12 +45,14 @@ _MAY_BE_EMPTY: Final = frozenset(
 
 
 class OpenAttempt:
-    """A streamed attempt under way. `leave` gives its place in the provider's queue back."""
+    """A streamed attempt under way. `leave` gives its place in the provider's queue back, `told` that listeners
+    know of its start."""
 
     def __init__(self, driver: Driver, action: StartAttempt, prepared: Prepared, leave: Callable[[], None]) -> None:
         self.action = action
         self.prepared = prepared
         self.started = driver.clock.monotonic()
+        self.told = False
         self.source: AdapterStream | None = None
         self._driver = driver
         self._leave = leave

@@ -13,7 +13,7 @@ from reliable_llm.core.route import Stop, lacking, obstacle
 from reliable_llm.core.truncation import possible_cuts
 from reliable_llm.core.visit import Visit
 from reliable_llm.errors import UnsupportedFeatureError
-from reliable_llm.needs import changed_needs
+from reliable_llm.needs import RequestNeeds
 from reliable_llm.policy import RetryPolicy
 from reliable_llm.preparing import refuse_losses
 from reliable_llm.types import Candidate, ChatRequest
@@ -83,8 +83,8 @@ class Planner:
 
         Raises `InvalidRequestError` where the call would.
         """
-        needs = changed_needs(request, stops, stream=self._stream)
-        found = tuple(self._planned(request, stop, needs[stop.candidate]) for stop in stops)
+        needs = RequestNeeds(request, stream=self._stream)
+        found = tuple(self._planned(request, stop, needs.at(stop)) for stop in stops)
         total = sum(each.worst_case for each in found)
         if total:
             total += self._waits_for_all([stop for stop, each in zip(stops, found, strict=True) if each.usable])

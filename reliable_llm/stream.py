@@ -227,7 +227,7 @@ class ChatStream:
             return False
         attempt = OpenAttempt(driver, action, prepared, leave)
         try:
-            driver.announcer.announce(self._call, action, self._request.tags)
+            attempt.told = driver.announcer.announce(self._call, action, self._request.tags)
             first = await attempt.first_output()
         except ReliableLLMError as error:
             self._call.failed(action, driver.clock.monotonic(), attempt.started, error, driver.clock.random())
@@ -287,7 +287,8 @@ class ChatStream:
         parsed = self._parsed(attempt, answer, now)
         usage = event.usage or answer.usage
         self._call.succeeded(attempt.action, now, attempt.started, usage=usage, request_id=answer.request_id)
-        driver.announcer.answered(self._call, attempt.action, now - attempt.started)
+        if attempt.told:
+            driver.announcer.answered(self._call, attempt.action, now - attempt.started)
         reply = reply_of(self._call, attempt.action, answer, attempt.prepared)
         self._reply = merged(reply, (self._lost, reply.attempts)) if self._lost else reply
         self._reply.parsed = parsed

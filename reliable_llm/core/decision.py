@@ -17,7 +17,7 @@ from reliable_llm.core.features import can_do_without, refused_feature
 from reliable_llm.core.ledger import Ledger
 from reliable_llm.core.memory import TRANSIENT, repark_probe, rest_candidate
 from reliable_llm.core.recovery import Fault
-from reliable_llm.core.visit import Visit
+from reliable_llm.core.visit import NO_FEATURES, Visit
 from reliable_llm.core.walk import Walk, is_larger
 from reliable_llm.errors import Kind, ReliableLLMError, Scope
 from reliable_llm.policy import RecoveryPolicy
@@ -70,7 +70,8 @@ class Setback:
     def _do_without_or_leave(self, feature: str) -> None:
         """Ask the candidate again in another form, where there is one; the next may have what this one refused."""
         action, visit = self.action, self.visit
-        needs, prompt_tools = self.walk.needed(action.stop), action.stop.capabilities.prompt_tools
+        needs = NO_FEATURES if self.walk.needs is None else self.walk.needs.at(action.stop)
+        prompt_tools = action.stop.capabilities.prompt_tools
         if can_do_without(feature, without=action.without, needs=needs, prompt_tools=prompt_tools):
             visit.without |= {feature}
         else:

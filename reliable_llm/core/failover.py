@@ -15,7 +15,7 @@ starts past the deadline.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from reliable_llm import events
@@ -28,8 +28,8 @@ from reliable_llm.core.features import done_without
 from reliable_llm.core.ledger import Ledger
 from reliable_llm.core.memory import Permit, cede, release, remember_failure, remember_success
 from reliable_llm.core.pacing import Demand, Pace, Ticket
-from reliable_llm.core.route import Stop, lacking
-from reliable_llm.core.visit import NO_DEMAND, NO_FEATURES, Visit
+from reliable_llm.core.route import Needs, Stop
+from reliable_llm.core.visit import NO_DEMAND, Visit
 from reliable_llm.core.waiting import sleep, wait_for_first, wait_here
 from reliable_llm.core.walk import Walk
 from reliable_llm.errors import DeadlineExceededError, Kind, QueueFullError, ReliableLLMError
@@ -43,8 +43,8 @@ A_MOMENT: Final = 1e-6
 class FailoverCall:
     """One call's way through its route. Create one per call; feed it every outcome; do what `next` says.
 
-    `needs` are the features the request needs (`core.route.needs_of`); `needs_at` are those of candidates for which the
-    caller changes the request. `cuts` is how often a history that is too long may be cut (`core.truncation`).
+    `needs` tells the features that the request needs, None for none. `cuts` is how often a history that is too long may
+    be cut (`core.truncation`).
     `deadline` is a time on the same clock as `now`. `budget`, where there is one, is shared by all calls. `prefer` is
     the key's place to start from, for affinity. `demand` is what it needs of providers whose pace is limited.
     `is_hedge` tells that this machine is another call's second: one call fills the budget once.
@@ -70,16 +70,15 @@ class FailoverCall:
         now: float,
         retry: RetryPolicy,
         recovery: RecoveryPolicy,
-        needs: frozenset[str] = NO_FEATURES,
+        needs: Needs | None = None,
         deadline: float | None = None,
         budget: RetryBudget | None = None,
         prefer: int | None = None,
-        needs_at: Mapping[Candidate, frozenset[str]] | None = None,
         cuts: int = 0,
         demand: Demand | None = None,
         is_hedge: bool = False,
     ) -> None:
-        self._walk = Walk(route, retry=retry, needs=needs, needs_at=needs_at, deadline=deadline, demand=demand)
+        self._walk = Walk(route, retry=retry, needs=needs, deadline=deadline, demand=demand)
         self._ledger = Ledger(now)
         self._recovery = recovery
         self._budget = budget
@@ -159,10 +158,9 @@ class FailoverCall:
 
     def _start(self, visit: Visit, permit: Permit, now: float) -> StartAttempt:
         stop = visit.stop
-        needs = self._walk.needed(stop)
-        without = visit.without
-        if needs:
-            without = done_without(without | lacking(stop, needs, now), needs, stop.lacks(now))
+        without = visit.without | self._walk.missing(stop, now)
+        if without and self._walk.needs is not None:
+            without = done_without(without, self._walk.needs.at(stop), stop.lacks(now))
         until, reserved = self._walk.until(now)
         number = len(self._ledger.attempts) + 1
         place, pace = permit.key.place, stop.health.pace

@@ -44,6 +44,10 @@ class ProviderHealth:
         """Remember until then that *model* lacks *feature*."""
         self._learned.setdefault(model, {})[feature] = until
 
+    def has_learned(self, model: str) -> bool:
+        """Tell whether *model* may lack anything: most do not, and are not looked at further."""
+        return model in self._learned
+
     def lacks(self, model: str, now: float) -> frozenset[str]:
         """Return the features that *model* is known to lack."""
         learned = self._learned.get(model)

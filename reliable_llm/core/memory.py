@@ -52,14 +52,11 @@ _MISSING: Final = {"structured_output": "json_schema"}
 
 
 class Permit(NamedTuple):
-    """The right to one attempt: with a key, and on a candidate."""
+    """The right to one attempt: with a key, and on a candidate. `probe`: one of the two is tried, not trusted."""
 
     key: KeyPermit
     candidate: GatePermit | None
-
-    @property
-    def probe(self) -> bool:
-        return self.key.probe or (self.candidate is not None and self.candidate.probe)
+    probe: bool
 
 
 def remember_success(stop: Stop, permit: Permit) -> Iterator[events.Event]:

@@ -7,7 +7,7 @@ provider of the second, and so on. An explicit route replaces it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from reliable_llm.core.features import EMULATED, SPELLINGS, parameters_of, sets_parameters
 from reliable_llm.core.health import ProviderHealth
@@ -30,6 +30,17 @@ _WITH_DETAIL: Final = ("hosted_tool:", "max_output:")
 
 # What `Capabilities` can say about a candidate, as features.
 _DECLARED: Final = ("tools", "vision", "documents", "structured_output", "streaming")
+
+
+class Needs(Protocol):
+    """What a request needs. `hosted` tells whether it wants tools that only one vendor runs."""
+
+    @property
+    def hosted(self) -> bool: ...
+
+    def at(self, stop: Stop) -> frozenset[str]:
+        """Return the features that the request needs of this candidate (`needs_of`)."""
+        ...
 
 
 class Stop:
@@ -76,6 +87,11 @@ class Stop:
             vendor=self.vendor,
             capabilities=self.capabilities,
         )
+
+    @property
+    def is_complete(self) -> bool:
+        """Tell whether nothing is known that the candidate lacks, apart from what only other vendors run."""
+        return not self.absent and self.capabilities.max_output is None and not self.health.has_learned(self.model)
 
     def lacks(self, now: float) -> frozenset[str]:
         """Return what the candidate is declared, or has turned out, not to have."""

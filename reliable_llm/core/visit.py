@@ -100,7 +100,8 @@ class Visit:
                 key = ring.pick(now, stop.model, skip=unready, prefer=prefer)
         if key is None:
             return None
-        return Permit(key, None if gate is None else gate.force_enter() if forced else gate.enter(now))
+        entered = None if gate is None else gate.force_enter() if forced else gate.enter(now)
+        return Permit(key, entered, key.probe or (entered is not None and entered.probe))
 
     @property
     def is_behind_breaker(self) -> bool:

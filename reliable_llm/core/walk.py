@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from reliable_llm.core.pacing import Demand
 from reliable_llm.core.recovery import FOREVER
-from reliable_llm.core.route import Stop, lacking, obstacle
-from reliable_llm.core.visit import Visit
+from reliable_llm.core.route import Needs, Stop, lacking, obstacle
+from reliable_llm.core.visit import NO_FEATURES, Visit
 from reliable_llm.policy import RetryPolicy
-from reliable_llm.types import Candidate
 
 
 class Walk:
@@ -21,12 +20,11 @@ class Walk:
 
     __slots__ = (
         "_avoid",
-        "_needs",
-        "_needs_at",
         "deadline",
         "demand",
         "index",
         "larger_than",
+        "needs",
         "polled",
         "retry",
         "rounds",
@@ -39,8 +37,7 @@ class Walk:
         route: Sequence[Stop],
         *,
         retry: RetryPolicy,
-        needs: frozenset[str],
-        needs_at: Mapping[Candidate, frozenset[str]] | None,
+        needs: Needs | None,
         deadline: float | None,
         demand: Demand | None,
     ) -> None:
@@ -53,8 +50,7 @@ class Walk:
         self.larger_than: int | None = None
         self.rounds = 0
         self.polled = 0.0
-        self._needs = needs
-        self._needs_at = needs_at
+        self.needs = needs
         self._avoid: set[str] = set()
 
     @property
@@ -71,9 +67,11 @@ class Walk:
 
     # ---------------------------------------------------------------- what a candidate could take
 
-    def needed(self, stop: Stop) -> frozenset[str]:
-        """Return the features that the request needs of this candidate."""
-        return self._needs if self._needs_at is None else self._needs_at.get(stop.candidate, self._needs)
+    def missing(self, stop: Stop, now: float) -> frozenset[str]:
+        """Return the features that the request needs and the candidate lacks."""
+        if self.needs is None or (stop.is_complete and not self.needs.hosted):
+            return NO_FEATURES
+        return lacking(stop, self.needs.at(stop), now)
 
     def avoid(self, provider: str) -> None:
         """Go to no candidate of *provider* any more."""
@@ -87,8 +85,8 @@ class Walk:
             return "context_window"
         if not stop.health.ring.labels:
             return "no key"
-        needs = self.needed(stop)
-        return obstacle(stop, lacking(stop, needs, now)) if needs else None
+        missing = self.missing(stop, now)
+        return obstacle(stop, missing) if missing else None
 
     def why_not(self, index: int, now: float) -> str | None:
         """Return why nothing was sent to a candidate."""

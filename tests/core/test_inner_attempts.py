@@ -36,7 +36,7 @@ def test_a_failure_of_this_process_is_not_held_against_the_key() -> None:
     assert key is not None
     error = AuthenticationError(verdict=replace(default_verdict(Kind.AUTHENTICATION), scope=Scope.LOCAL))
 
-    told = list(remember_failure(stop, Permit(key, None), error, 0.0, RecoveryPolicy(), 0.0))
+    told = list(remember_failure(stop, Permit(key, None, probe=False), error, 0.0, RecoveryPolicy(), 0.0))
 
     assert told == []
     assert health.ring.gate(0).admits(0.0)

@@ -37,6 +37,17 @@ def down(retry_after: float | None = None) -> ReliableLLMError:
     return fail(Kind.SERVER_ERROR, status=500, retry_after=retry_after)
 
 
+class Needed:
+    """The same needs everywhere."""
+
+    def __init__(self, features: Iterable[str]) -> None:
+        self.features = frozenset(features)
+        self.hosted = any(feature.startswith("hosted_tool:") for feature in self.features)
+
+    def at(self, _stop: Stop) -> frozenset[str]:
+        return self.features
+
+
 class World:
     """Providers with their health, and a time. `health` is shared by all calls, as in a coordinator."""
 
@@ -72,7 +83,7 @@ class World:
             now=self.now,
             retry=retry,
             recovery=recovery or RecoveryPolicy(),
-            needs=frozenset(needs),
+            needs=Needed(needs),
             deadline=None if deadline is None else self.now + deadline,
             **settings,
         )
