@@ -135,14 +135,14 @@ def as_messages(prompt: object) -> tuple[Message, ...]:
 
 
 def _from_dicts(prompt: Sequence[object]) -> tuple[Message, ...]:
-    from reliable_llm.adapters.openai_messages import from_openai
+    from reliable_llm.adapters.openai_messages import read_message
 
     made: list[Message] = []
-    for message in prompt:
+    for number, message in enumerate(prompt):
         if isinstance(message, Message):
             made.append(message)
         elif isinstance(message, Mapping):
-            made.extend(from_openai([message]))
+            made.append(read_message(message, number))
         else:
             raise InvalidRequestError(f"a message is a Message or a dict, not {type(message).__name__}")
     return tuple(made)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 import httpx2
 
+from reliable_llm.adapters.http import has_proxy
+
 if TYPE_CHECKING:
     import ssl
 
@@ -101,7 +103,8 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
             keepalive_timeout=self._limits.keepalive_expiry,
             ssl=self._ssl_context,
         )
+        # Asking for proxies takes aiohttp two worker threads per request: only where there is one.
         self._session = aiohttp.ClientSession(
-            connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False, trust_env=True
+            connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False, trust_env=has_proxy()
         )
         return self._session

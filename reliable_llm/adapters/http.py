@@ -13,6 +13,7 @@ import functools
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from http.cookiejar import CookieJar
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from urllib.request import getproxies
 
 import anyio
 
@@ -141,9 +142,28 @@ def new_http_client(settings: AdapterSettings) -> httpx2.AsyncClient:
         max_keepalive_connections=settings.pool_limit,
         keepalive_expiry=KEEPALIVE_EXPIRY,
     )
-    if settings.transport == "aiohttp":
-        return httpx2.AsyncClient(transport=_aiohttp_transport(limits), cookies=NoCookies(), follow_redirects=False)
-    return httpx2.AsyncClient(verify=ssl_context(), limits=limits, cookies=NoCookies(), follow_redirects=False)
+    transport = _aiohttp_transport(limits) if settings.transport == "aiohttp" else _connections(settings.pool_limit)
+    return httpx2.AsyncClient(
+        transport=transport, verify=ssl_context(), limits=limits, cookies=NoCookies(), follow_redirects=False
+    )
+
+
+def _connections(limit: int) -> httpx2.AsyncBaseTransport | None:
+    """Return a transport that finds a connection at once; None behind a proxy, which httpx2 sees to itself."""
+    import httpx2
+
+    from reliable_llm.adapters.connections import ConnectionStack
+
+    if has_proxy():
+        return None
+    alone = httpx2.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=KEEPALIVE_EXPIRY)
+    connect = functools.partial(httpx2.AsyncHTTPTransport, verify=ssl_context(), limits=alone)
+    return ConnectionStack(connect, limit=limit, expiry=KEEPALIVE_EXPIRY)
+
+
+def has_proxy() -> bool:
+    """Tell whether the environment names a proxy (HTTPS_PROXY and the like)."""
+    return any(scheme != "no" for scheme in getproxies())
 
 
 def _aiohttp_transport(limits: httpx2.Limits) -> httpx2.AsyncBaseTransport:

@@ -206,10 +206,16 @@ def from_openai(messages: Iterable[object]) -> tuple[Message, ...]:
 
     Messages may be dicts or the SDK's own objects. Raises `InvalidRequestError` naming what is no message.
     """
-    return tuple(_read_message(raw, f"messages[{number}]") for number, raw in enumerate(messages))
+    return tuple(read_message(raw, number) for number, raw in enumerate(messages))
 
 
-def _read_message(raw: object, where: str) -> Message:
+def read_message(raw: object, number: int) -> Message:
+    """Return one message of a conversation in OpenAI's chat format; *number* is its place, for errors."""
+    if isinstance(raw, dict) and raw.keys() == _PLAIN:  # nearly all messages; the rest costs a tenth of a call
+        role, content = raw["role"], raw["content"]
+        if isinstance(content, str) and (role == "user" or role == "assistant" or role == "system"):
+            return Message(role, content)
+    where = f"messages[{number}]"
     raw = raw.model_dump(exclude_unset=True) if hasattr(raw, "model_dump") else raw
     if not isinstance(raw, Mapping):
         raise InvalidRequestError(f"{where} must be an object with role and content, not {type(raw).__name__}")
@@ -272,6 +278,8 @@ def _extra(raw: Json, *known: str) -> Mapping[str, Json]:
     rest = {key: value for key, value in raw.items() if key not in known and value is not None}
     return {OPENAI: rest} if rest else NOTHING
 
+
+_PLAIN: Final = {"role", "content"}
 
 _READ: Final[Mapping[str, Callable[[Json, str], Message]]] = {
     "system": _read_system,
