@@ -39,6 +39,13 @@ class _Lane:
         self.ready = list(range(size))
         self.resting: list[tuple[float, int]] = []
 
+    def first(self, place: int) -> int | None:
+        """Return the first key at or after *place* that may be ready."""
+        if not self.ready:
+            return None
+        at = bisect_left(self.ready, place)
+        return self.ready[at if at < len(self.ready) else 0]
+
     def wake(self, now: float) -> None:
         while self.resting and self.resting[0][0] <= now:
             insort(self.ready, heapq.heappop(self.resting)[1])
@@ -71,21 +78,30 @@ class KeyRing:
         """
         if not self.labels:
             return None
-        turn = next(self._counter) if prefer is None else prefer
-        place = turn % len(self.labels)
+        place = (next(self._counter) if prefer is None else prefer) % len(self.labels)
+        picked = self._unquestioned(place, model, skip)
+        if picked is not None:
+            return picked
+        lane = self._lanes.get(model) or self._lane(model)
+        lane.wake(now)
+        first = lane.first(place)
+        if first is None:
+            return None
+        picked = self._unquestioned(first, model, skip) or self._pick_from(lane, place, now, model, skip)
+        if picked is not None and prefer is None:
+            self._counter = itertools.count(picked.place + 1)
+        return picked
+
+    def _unquestioned(self, place: int, model: str, skip: Container[int]) -> KeyPermit | None:
+        """Return a permit for a key that nothing is known against; None where it has to be looked at."""
         gate = self._gates[place]
         if gate.until is None and (place, model) not in self._model_gates and place not in skip:
             return KeyPermit(place, gate.permit, _NO_GATE)
-        picked = self._pick_from(turn, now, model, skip)
-        if picked is not None and prefer is None:
-            self._pass_over(turn, picked.place)
-        return picked
+        return None
 
-    def _pick_from(self, turn: int, now: float, model: str, skip: Container[int]) -> KeyPermit | None:
-        """Return a permit for the first ready key at or after the place whose *turn* it is."""
-        lane = self._lane(model)
-        lane.wake(now)
-        index = self._next_ready(lane, now, model, turn % len(self.labels), skip)
+    def _pick_from(self, lane: _Lane, place: int, now: float, model: str, skip: Container[int]) -> KeyPermit | None:
+        """Return a permit for the first ready key at or after *place*."""
+        index = self._next_ready(lane, now, model, place, skip)
         return None if index is None else self._enter(index, now, model)
 
     def ready_at(self, now: float, model: str, *, skip: Container[int] = ()) -> float | None:
@@ -187,11 +203,6 @@ class KeyRing:
         if gate.admits(now) and (model_gate is None or model_gate.admits(now)):
             return None
         return max(gate.until or now, (model_gate.until if model_gate else None) or now, now)
-
-    def _pass_over(self, turn: int, index: int) -> None:
-        passed = (index - turn) % len(self.labels)
-        if passed:
-            self._counter = itertools.count(turn + passed + 1)
 
     def _enter(self, index: int, now: float, model: str) -> KeyPermit:
         gate = self._model_gates.get((index, model))
