@@ -7,7 +7,7 @@ keys, places) and the announcer (log, listeners).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
@@ -67,7 +67,7 @@ class Driver:
 
     # ---------------------------------------------------------------- a plain call
 
-    async def run(
+    def run(
         self,
         request: ChatRequest,
         stops: Sequence[Stop],
@@ -76,35 +76,36 @@ class Driver:
         *,
         affinity: str | None = None,
         priority: int = 0,
-    ) -> ChatReply:
-        """Return the answer to *request*; raise what `FailoverChat.__call__` raises."""
-        if not self.announcer.teller:
-            return await self._run(request, stops, retry, deadline, affinity, priority)
-        request = self.announcer.teller.own(request)
-        started = self.clock.monotonic()
-        self.announcer.teller.begin(request, stops, stream=False)
-        try:
-            reply = await self._run(request, stops, retry, deadline, affinity, priority)
-        except BaseException as error:
-            self.announcer.teller.failed(request, error, (), self.clock.monotonic() - started, None)
-            raise
-        self.announcer.teller.answered(request, reply, self.clock.monotonic() - started, None)
-        return reply
-
-    async def _run(
-        self,
-        request: ChatRequest,
-        stops: Sequence[Stop],
-        retry: RetryPolicy,
-        deadline: float | None,
-        affinity: str | None,
-        priority: int,
-    ) -> ChatReply:
+    ) -> Coroutine[object, object, ChatReply]:
+        """Return the call to await: the answer to *request*. It raises what `FailoverChat.__call__` raises."""
+        told = bool(self.announcer.teller)
+        if told:
+            request = self.announcer.teller.own(request)
         call = self.call(request, stops, retry, deadline, affinity=affinity, priority=priority)
         delay = self.hedge_delay(request, stops)
         if delay is None:
-            return await self._drive(call, request)
-        second = self.call(request, stops[1:], retry, deadline, affinity=affinity, priority=priority, is_hedge=True)
+            answer = self._drive(call, request)
+        else:
+            second = self.call(request, stops[1:], retry, deadline, affinity=affinity, priority=priority, is_hedge=True)
+            answer = self._hedge(call, second, request, delay)
+        return self._tell(answer, request, stops) if told else answer
+
+    async def _tell(
+        self, answer: Coroutine[object, object, ChatReply], request: ChatRequest, stops: Sequence[Stop]
+    ) -> ChatReply:
+        """Await *answer*, and tell those who want to know of whole calls."""
+        teller, started = self.announcer.teller, self.clock.monotonic()
+        teller.begin(request, stops, stream=False)
+        try:
+            reply = await answer
+        except BaseException as error:
+            teller.failed(request, error, (), self.clock.monotonic() - started, None)
+            raise
+        teller.answered(request, reply, self.clock.monotonic() - started, None)
+        return reply
+
+    async def _hedge(self, call: FailoverCall, second: FailoverCall, request: ChatRequest, delay: float) -> ChatReply:
+        """Start *second* beside *call* if that has no answer after *delay* seconds."""
         try:
             reply, hedged = await race(
                 lambda: self._drive(call, request),
@@ -117,7 +118,7 @@ class Driver:
             error.attempts = in_order(call.attempts, second.attempts)
             raise
         reply = merged(reply, (call.attempts, second.attempts)) if second.attempts else reply
-        return replace(reply, requested=stops[0].candidate) if hedged else reply
+        return replace(reply, requested=call.requested) if hedged else reply
 
     def call(
         self,
