@@ -266,7 +266,7 @@ class FailoverChat:
         await self._coordination.warmup()
 
     async def aclose(self) -> None:
-        """Close the connection pools. Calls after this raise `ClosedError`."""
+        """Close the connection pools. Calls after this raise `ClosedError`; one under way starts no further attempt."""
         await self._coordination.aclose()
 
     async def __aenter__(self) -> Self:

@@ -16,7 +16,7 @@ from reliable_llm.adapters.base import Prepared
 from reliable_llm.announcer import Announcer
 from reliable_llm.answers import hear, refuse_refusal, reply_of
 from reliable_llm.clock import Clock
-from reliable_llm.core.actions import AwaitTurn, Raise, Sleep, StartAttempt
+from reliable_llm.core.actions import Action, AwaitTurn, Raise, Sleep, StartAttempt
 from reliable_llm.core.budget import RetryBudget
 from reliable_llm.core.failover import FailoverCall
 from reliable_llm.core.hedge import Hedges
@@ -25,7 +25,7 @@ from reliable_llm.core.route import Stop
 from reliable_llm.core.timing import late, time_limit
 from reliable_llm.core.truncation import possible_cuts
 from reliable_llm.entrance import Entrance, nothing
-from reliable_llm.errors import Kind, ReliableLLMError
+from reliable_llm.errors import ClosedError, Kind, ReliableLLMError
 from reliable_llm.hedged import in_order, may_hedge, merged, race
 from reliable_llm.needs import RequestNeeds
 from reliable_llm.policy import BudgetPolicy, HedgePolicy, RecoveryPolicy, RetryPolicy
@@ -173,7 +173,7 @@ class Driver:
         prepared: PreparedRequests = {}
         repairs = None if request.output is None else _repairs(request, request.output)
         while True:
-            action = call.next(now, clock.random())
+            action = self.next(call, now)
             if happened and not self.entrance.must_claim(action):
                 self.announcer.emit(happened, request.tags)
             if isinstance(action, StartAttempt):
@@ -185,6 +185,14 @@ class Driver:
             else:
                 await self.carry_out(call, action)
             now = clock.monotonic()
+
+    def next(self, call: FailoverCall, now: float) -> Action:
+        """Return what the machine says; raise `ClosedError` where the coordinator was closed since: nothing starts."""
+        if self.entrance.closed:
+            error = ClosedError("this FailoverChat was closed while the call was under way")
+            error.attempts = tuple(call.attempts)
+            raise error
+        return call.next(now, self.clock.random())
 
     async def carry_out(self, call: FailoverCall, action: Sleep | AwaitTurn | Raise) -> None:
         """Do what needs no candidate: wait, or raise."""

@@ -32,6 +32,7 @@ class Entrance:
 
     def __init__(self, providers: Mapping[str, Provider], clock: Clock) -> None:
         self.member: Member | None = None
+        self.closed = False
         self._providers = providers
         self._clock = clock
         self._adapters: dict[str, Adapter] = {}
@@ -105,8 +106,8 @@ class Entrance:
         """Get ready to send: the vendor's SDK loaded, one of the provider's places taken.
 
         Both wait within the deadline and outside the attempt's timeout: neither is the vendor's fault. Return what to
-        call on leaving; None where nothing may be sent any more: the time is up, the key rests by now, or another
-        process makes this probe.
+        call on leaving; None where nothing may be sent any more: the time is up, the key rests by now, the coordinator
+        was closed, or another process makes this probe.
         """
         if self.is_open(action):
             return nothing
@@ -120,7 +121,7 @@ class Entrance:
             call.withdrawn(action)
             raise
         leave = leave if action.ticket is None else self._settling(action, leave)
-        if still_holds(action.stop, action.permit):
+        if still_holds(action.stop, action.permit) and not self.closed:
             return await self._claimed(call, action, leave) if self.must_claim(action) else leave
         leave()
         call.withdrawn(action)
@@ -179,6 +180,7 @@ class Entrance:
 
     async def aclose(self) -> None:
         """Leave the store, and close the connection pools."""
+        self.closed = True
         if self.member is not None:
             await self.member.aclose()
         for adapter in self._adapters.values():

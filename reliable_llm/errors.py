@@ -375,7 +375,7 @@ class ConfigurationError(ReliableLLMError, ValueError):
 
 
 class ClosedError(ReliableLLMError, RuntimeError):
-    """The coordinator was closed before the call."""
+    """The coordinator was closed: before the call, or while it was under way and had to try again."""
 
     kind = Kind.CLOSED
 

@@ -208,7 +208,7 @@ class ChatStream:
         """Do what the machine says until an attempt has given its first output."""
         clock = self._driver.clock
         while True:
-            action = self._call.next(clock.monotonic(), clock.random())
+            action = self._driver.next(self._call, clock.monotonic())
             if not self._driver.entrance.must_claim(action):
                 self._emit()
             if isinstance(action, StartAttempt):

@@ -168,6 +168,41 @@ async def test_a_closed_coordinator_takes_no_calls() -> None:
     assert adapter.sent == []
 
 
+async def test_a_call_under_way_starts_nothing_once_the_coordinator_is_closed() -> None:
+    async def closed_meanwhile() -> AdapterReply:
+        await chat.aclose()
+        raise failure(Kind.SERVER_ERROR)
+
+    adapter = ScriptedAdapter(closed_meanwhile, "from a new pool")
+    chat = chat_of(adapter)
+    with pytest.raises(ClosedError, match="under way") as raised:
+        await chat("hi")
+    assert len(adapter.sent) == 1
+    assert [attempt.kind for attempt in raised.value.attempts] == [Kind.SERVER_ERROR]
+
+
+async def test_an_answer_under_way_is_given_though_the_coordinator_is_closed() -> None:
+    async def closed_meanwhile() -> AdapterReply:
+        await chat.aclose()
+        return answer("in time")
+
+    chat = chat_of(ScriptedAdapter(closed_meanwhile))
+    assert (await chat("hi")).text == "in time"
+
+
+def test_who_waits_for_a_place_sends_nothing_once_the_coordinator_is_closed() -> None:
+    slow = Slow()
+    chat = FailoverChat([provider("a", slow, max_concurrency=1)], clock=DrillClock())
+
+    async def two() -> list[object]:
+        tasks = [asyncio.create_task(chat("hi")) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        await chat.aclose()
+        return [type(each) for each in await asyncio.gather(*tasks, return_exceptions=True)]
+
+    assert (run(two()), len(slow.sent)) == ([ChatReply, ClosedError], 1)
+
+
 async def test_a_request_is_prepared_once_per_candidate_whatever_the_retries() -> None:
     adapter = ScriptedAdapter(fails(Kind.SERVER_ERROR), fails(Kind.SERVER_ERROR), "hello")
     await chat_of(adapter)("hi")

@@ -306,6 +306,13 @@ def test_a_wrong_request_is_refused_at_once() -> None:
         Site(HELLO).chat.stream("")
 
 
+async def test_a_stream_under_way_opens_nothing_once_the_coordinator_is_closed() -> None:
+    site = Site([TextDelta("Hel"), lambda: site.chat.aclose(), fails(Kind.CONNECTION)], second=HELLO)
+    with pytest.raises(ClosedError):
+        await site.events(on_interrupt="restart")
+    assert site.second.sent == []
+
+
 async def test_a_closed_coordinator_streams_nothing() -> None:
     site = Site(HELLO)
     await site.chat.aclose()

@@ -6,7 +6,7 @@ import asyncio
 import copy
 import pickle
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from reliable_llm.errors import ReliableLLMError
 from reliable_llm.types import (
@@ -20,6 +20,9 @@ from reliable_llm.types import (
     ToolCall,
     Usage,
 )
+
+if TYPE_CHECKING:
+    from reliable_llm.stream import ChatStream
 
 Json = dict[str, object]
 _DIGITS: Final = 6
@@ -76,6 +79,12 @@ def streamed(events: Sequence[StreamEvent]) -> Json:
     said["chunks"] = [event.text for event in events if isinstance(event, TextDelta)]
     said["start_events"] = sum(isinstance(event, Started) for event in events)
     return said
+
+
+def left(stream: ChatStream, seen: Sequence[StreamEvent]) -> Json:
+    """Return what is known of a stream that its consumer left before the end."""
+    said: Json = {"text": text_since_restart(seen), "usage": tokens(stream.usage), **streamed(seen)}
+    return said if stream.served_by is None else said | {"served_by": str(stream.served_by)}
 
 
 def _word(event: StreamEvent) -> str | None:

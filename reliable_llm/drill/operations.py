@@ -118,7 +118,7 @@ class Performer:
         async with self._chat(call.on).stream(sent, **given) as stream:  # type: ignore[arg-type]
             self._streams[name] = stream
             if await self._read(stream, call, name, seen):
-                return {"text": observe.text_since_restart(seen), **observe.streamed(seen)}
+                return observe.left(stream, seen)
             reply = await stream.reply()
         self._talk.remember(name, sent, reply.message)
         return observe.answered(reply, self._keys) | observe.streamed(seen)

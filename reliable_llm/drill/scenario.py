@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema, field_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema, field_validator
 
 from reliable_llm.tomlfile import nearest
 from reliable_llm.vendors import VENDORS
@@ -120,7 +120,11 @@ class Policy(Part):
     backoff_s: Number = Field(default=1.0, description="the first wait; each further one is twice as long")
     cap_s: Number = Field(default=30.0, description="the longest wait")
     jitter: Number = 0.0
-    patience_s: Number = Field(default=None, description="cap_s unless given")
+    patience_s: Number = Field(
+        default=None,
+        validation_alias=AliasChoices("patience_s", "patience"),
+        description="cap_s unless given; may be written patience",
+    )
     quota_recovery_s: Number = 300.0
     cooldown: Literal["retry_after"] | dict[str, Number] | None = Field(
         default=None, description='"retry_after", or seconds of rest by kind of failure'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import httpx2
 import pytest
 
 from reliable_llm.drill import phrases
@@ -111,6 +112,22 @@ def test_a_consumer_is_read(said: object, read: phrases.Consumer) -> None:
 def test_a_condition_holds_for_what_it_describes(said: str, body: dict[str, object], holds: bool) -> None:
     read = condition(said)
     assert read.holds(Incoming(number=1, path="/", model="m", body=body)) is holds
+
+
+@pytest.mark.parametrize(
+    ("said", "holds"),
+    [
+        ("header x-team missing", False),
+        ("header X-Team present", True),
+        ("x-team header is not blue", False),
+        ("x-team header is not red", True),
+        ("header x-team == blue", True),
+        ("header x-other absent", True),
+    ],
+)
+def test_a_condition_may_look_at_a_header(said: str, holds: bool) -> None:
+    incoming = Incoming(number=1, path="/", model="m1", body={}, headers=httpx2.Headers({"X-Team": "blue"}))
+    assert condition(said).holds(incoming) is holds
 
 
 def test_a_condition_names_its_status() -> None:

@@ -149,6 +149,30 @@ def test_a_consumer_may_leave_early_and_nothing_leaks() -> None:
     assert not report.mismatches or all("never closed" not in m for m in report.mismatches)
 
 
+def test_a_stream_that_its_consumer_left_names_who_served_it() -> None:
+    act = {"act": "stream", "chunks": ["a", "b"], "start_usage": [9, 1]}
+    report = run_scenario(scenario(act, calls=[{"id": "c1", "op": "stream", "consumer": "breaks after 1 chunk"}]))
+    assert outcome(report)["ok"]["served_by"] == "P1/m1"
+
+
+def test_a_stream_that_nobody_reads_is_opened_all_the_same() -> None:
+    act = {"act": "stream", "chunks": ["a", "b"]}
+    report = run_scenario(scenario(act, calls=[{"id": "c1", "op": "stream", "consumer": "never reads"}]))
+    assert outcome(report)["ok"]["text"] == ""
+
+
+@pytest.mark.parametrize("name", ["patience", "patience_s"])
+def test_patience_may_be_written_as_the_product_names_it(name: str) -> None:
+    read = scenario(OK, policy={name: 7})
+    assert (read.setup.policy.patience_s, read.unsupported()) == (7, [])
+
+
+@pytest.mark.parametrize(("sent", "kind"), [({"x-team": "blue"}, "ok"), ({}, "raises")])
+def test_a_header_of_the_providers_own_reaches_the_vendor(sent: Json, kind: str) -> None:
+    act = {**OK, "reject_if": "header x-team missing (400)"}
+    assert kind in outcome(run_scenario(scenario(act, provider={"headers": sent})))
+
+
 def test_c1_to_c3_are_three_calls_at_once() -> None:
     report = run_scenario(scenario({**OK, "delay_s": 5}, calls=[{"id": "c1..c3"}]))
     assert [row["ok"]["at"] for row in report.observed["results"]] == [5.0, 5.0, 5.0]

@@ -6,6 +6,7 @@
     thinking block missing or altered before the tool_use it belongs to
     assistant prefill | empty text block | two consecutive messages of the same role
     tool id longer than 64 | tool result without its call
+    header x-team missing | header x-team present | header x-team is not blue
 
 A form that is not known is an error: the scenario is then reported as unsupported.
 """
@@ -79,6 +80,17 @@ def _somewhere(value: object, name: str) -> bool:
 def _missing(found: re.Match[str]) -> Iterator[Test]:
     names = _field(found[1] or found[2])
     yield lambda request: not any(name in request.body for name in names)
+
+
+def _header(found: re.Match[str]) -> Iterator[Test]:
+    """Read what is said of a header: that it is missing, there, or (not) of a value."""
+    name, said, value = found[1] or found[2], found[3].lower(), (found[4] or "").strip("'\"")
+    if said in ("missing", "absent"):
+        yield lambda request: name not in request.headers
+    elif not value:
+        yield lambda request: name in request.headers
+    else:
+        yield lambda request: (request.headers.get(name) == value) != (said in _OTHER)
 
 
 def _field(words: str) -> tuple[str, ...]:
@@ -177,7 +189,11 @@ def _just(test: Test) -> Callable[[re.Match[str]], Iterator[Test]]:
     return lambda _found: iter([test])
 
 
+_NAME: Final = r"([\w-]+)"
+_SAID: Final = "(missing|absent|present|set|sent|not|other than|!=|==?)"
+_OTHER: Final = ("not", "other than", "!=")
 _FORMS: Final[dict[str, Callable[[re.Match[str]], Iterator[Test]]]] = {
+    rf"^(?:header {_NAME}|{_NAME} header) (?:is )?{_SAID}(?: (\S+))?$": _header,
     r"(?:missing|altered).*before the tool_?use": _just(_thinking_not_returned),
     r"signature not issued|foreign (?:signature|thinking)|another issuer": _just(_foreign_thinking),
     r"any (?:thinking|reasoning)": _just(lambda request: bool(_thoughts(request))),

@@ -21,6 +21,7 @@ class Incoming:
     model: str
     body: Json
     issued: Sequence[Json] = field(default=())
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def streamed(self) -> bool:

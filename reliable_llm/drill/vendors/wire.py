@@ -117,6 +117,7 @@ class VendorTransport(httpx2.AsyncBaseTransport):
             model=str(body.get("model", "")),
             body=body,
             issued=tuple(self._vendors.issued_by(self._site.name)),
+            headers=request.headers,
         )
         act = self._vendors.act_for(arrival, incoming, self._site)
         arrival.act = act.act
