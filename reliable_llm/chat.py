@@ -19,7 +19,8 @@ from reliable_llm.core.recovery import FOREVER
 from reliable_llm.errors import ConfigurationError, Kind, ReliableLLMError
 from reliable_llm.last_resort import stand_in
 from reliable_llm.stand_in_stream import StandInStream
-from reliable_llm.stream import ChatStream, OnInterrupt
+from reliable_llm.stream import ChatStream
+from reliable_llm.stream_call import OnInterrupt
 
 if TYPE_CHECKING:
     from reliable_llm.callers import CallerChat, CallerKey

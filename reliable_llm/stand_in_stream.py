@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 from reliable_llm.core.route import Stop
 from reliable_llm.driver import Driver
 from reliable_llm.errors import ReliableLLMError
-from reliable_llm.stream import ChatStream, OnInterrupt
+from reliable_llm.stream import ChatStream
+from reliable_llm.stream_call import OnInterrupt
 from reliable_llm.types import AdapterReply, Candidate, ChatReply, ChatRequest, Started
 from reliable_llm.whole_stream import told_whole
 
@@ -41,16 +42,17 @@ class StandInStream(ChatStream):
         try:
             return await super().__aenter__()
         except ReliableLLMError as error:
-            reply = self._stand_in(self._asked, error, self._call.requested)
+            reply = self._stand_in(self._request, error, self._call.call.requested)
             if reply is None:
                 raise
         self._speak(reply)
         return self
 
     def _speak(self, reply: ChatReply) -> None:
-        self.served_by = reply.served_by
-        self._reply = reply
-        self._answer = AdapterReply(parts=reply.parts, finish_reason=reply.finish_reason, usage=reply.usage)
-        self._told.add(Started(reply.served_by, reply.model))
-        for event in told_whole(self._answer):
-            self._told.add(event)
+        call = self._call
+        call.served_by = reply.served_by
+        call.reply = reply
+        call.answer = AdapterReply(parts=reply.parts, finish_reason=reply.finish_reason, usage=reply.usage)
+        call.told.add(Started(reply.served_by, reply.model))
+        for event in told_whole(call.answer):
+            call.told.add(event)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from reliable_llm import entrance, stream
+from reliable_llm import entrance, stream_call
 from reliable_llm.core import decision, ending, failover, ledger, memory, recovery, visit, waiting
 from reliable_llm.core.actions import StartAttempt
 
@@ -171,10 +171,10 @@ def _cancel_swallowed() -> None:
 def _stream_left_open() -> None:
     """Leaving a stream early does not close it."""
 
-    async def stay(self: stream.ChatStream) -> None:
-        self._open = None
+    async def stay(self: stream_call.StreamCall) -> None:
+        self.opened = None
 
-    put(stream.ChatStream, "_abandon", stay)
+    put(stream_call.StreamCall, "abandon", stay)
 
 
 def _stale_queue() -> None:
