@@ -101,6 +101,7 @@ class AnthropicAdapter:
 
     def _connect(self, http: httpx2.AsyncClient) -> Sdk:
         import httpx2
+        import jiter  # noqa: F401 - the first answer is decoded on the event loop
         from anthropic import AsyncAnthropic, omit
 
         # Key and address are always given: the SDK would look for them in the environment and in profiles on disk.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +10,8 @@ from reliable_llm.adapters.anthropic_assembly import StreamAssembly
 from reliable_llm.adapters.anthropic_blocks import VENDOR
 from reliable_llm.adapters.anthropic_reply import AnthropicRaw, empty, malformed
 from reliable_llm.adapters.base import AdapterSettings, Prepared
-from reliable_llm.adapters.failures import error_from_body, error_from_exception
+from reliable_llm.adapters.decoding import decode, decode_or_text
+from reliable_llm.adapters.endpoint import Endpoint
 from reliable_llm.adapters.http import close_response, drain
 from reliable_llm.adapters.sse import ServerEvent, SSEDecoder
 from reliable_llm.errors import ConnectionFailedError, Kind, ReliableLLMError, StreamInterruptedError
@@ -24,62 +24,22 @@ if TYPE_CHECKING:
 HEAD_BYTES: Final = 64 * 1024
 
 
-def decoded(raw: bytes) -> object:
-    """Return *raw* as JSON, or as text where it is none."""
-    try:
-        return json.loads(raw)
-    except (ValueError, RecursionError):
-        return raw.decode("utf-8", "replace")
-
-
-def _whole(raw: bytes) -> object:
-    """Return *raw* as JSON; raise `ValueError` where it is none."""
-    try:
-        return json.loads(raw)
-    except RecursionError:
-        raise ValueError("nested too deeply for an event") from None
-
-
 def is_error(body: Json) -> bool:
     """Say whether *body* reports an error, whatever the status says."""
     return body.get("type") == "error" or bool(body.get("error"))
 
 
-class Reader:
-    """Tells what came instead of an answer, for one endpoint."""
+class Reader(Endpoint):
+    """Tells an answer from what came instead, for one endpoint."""
 
     def __init__(self, settings: AdapterSettings) -> None:
-        self._settings = settings
-
-    def failure(self, failure: Exception) -> ReliableLLMError:
-        """Return the taxonomy's error for an exception."""
-        return error_from_exception(
-            failure,
-            vendor=self._settings.vendor,
-            sdk=VENDOR,
-            rules=self._settings.rules,
-            wall=self._settings.clock.time(),
-        )
-
-    def refusal(self, body: object, response: httpx2.Response, *, status: int | None) -> ReliableLLMError:
-        """Return the taxonomy's error for what came where an answer was due."""
-        error = error_from_body(
-            body,
-            status=status,
-            headers=response.headers,
-            vendor=self._settings.vendor,
-            sdk=VENDOR,
-            rules=self._settings.rules,
-            wall=self._settings.clock.time(),
-        )
-        error.request_id = error.request_id or response.headers.get("request-id")
-        return error
+        super().__init__(settings, VENDOR, ("request-id",))
 
     def answer(self, response: httpx2.Response) -> Json:
         """Return the body of *response*; raise what it is where it is no answer."""
-        body = decoded(response.content)
+        body = decode_or_text(response.content)
         if not isinstance(body, dict) or is_error(body):
-            raise self.refusal(body, response, status=response.status_code)
+            raise self.refusal(body, response.status_code, response.headers)
         return body
 
 
@@ -167,9 +127,9 @@ class AnthropicStream:
     def _event(self, event: ServerEvent) -> None:
         if event.data == b"[DONE]":  # some gateways add OpenAI's end mark; it proves nothing here
             return
-        body = decoded(event.data) if event.name == "error" else _whole(event.data)
+        body = decode_or_text(event.data) if event.name == "error" else decode(event.data)
         if event.name == "error" or (isinstance(body, dict) and is_error(body)):
-            self._fail(self._reader.refusal(body, self._response, status=None))
+            self._fail(self._reader.refusal(body, None, self.headers))
             return
         self._take_event(body, event.name)
 
@@ -195,7 +155,7 @@ class AnthropicStream:
     def _cut(self) -> ReliableLLMError:
         """Return the failure for a body that ended without the terminal event."""
         if self._head and self._head.strip():
-            return self._reader.refusal(decoded(self._head), self._response, status=self._response.status_code)
+            return self._reader.refusal(decode_or_text(self._head), self._response.status_code, self.headers)
         return ConnectionFailedError("the stream ended without its terminal event", request_id=self.request_id)
 
     def _malformed(self, cause: ValueError) -> ReliableLLMError:

@@ -8,22 +8,21 @@ left early, and tells a cut stream from a whole one by nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from reliable_llm.adapters.base import AdapterSettings, AdapterStream, Prepared, Target
-from reliable_llm.adapters.failures import error_from_body, error_from_exception
+from reliable_llm.adapters.decoding import decode
+from reliable_llm.adapters.endpoint import Endpoint
 from reliable_llm.adapters.gemini_format import VENDOR
 from reliable_llm.adapters.gemini_reply import GeminiAssembly, read_reply
 from reliable_llm.adapters.gemini_request import prepare
 from reliable_llm.adapters.http import ClientPool
-from reliable_llm.adapters.openai_reply import decode
 from reliable_llm.adapters.openai_stream import OpenAIStream
 from reliable_llm.credentials import Credential
-from reliable_llm.errors import ConfigurationError, ReliableLLMError
+from reliable_llm.errors import ConfigurationError
 from reliable_llm.policy import Timeouts
 from reliable_llm.types import AdapterReply, ChatRequest
 
@@ -36,14 +35,7 @@ SDK: Final = "gemini"
 # The SDK wants contents of its own; `extra_body` puts ours in their place.
 _PLACE: Final = "-"
 
-_REQUEST_IDS: Final = ("x-goog-request-id", "x-request-id")
-
 _received: ContextVar[list[httpx2.Response] | None] = ContextVar("received", default=None)
-
-
-def request_id_of(headers: Mapping[str, str]) -> str | None:
-    """Return the vendor's id of a request."""
-    return next((headers[name] for name in _REQUEST_IDS if headers.get(name)), None)
 
 
 class GeminiAdapter:
@@ -68,13 +60,13 @@ class GeminiAdapter:
             raise self._client.refusal(response.text, response.status_code, response.headers) from exc
         if not isinstance(body, dict) or body.get("error"):
             raise self._client.refusal(body, response.status_code, response.headers)
-        return read_reply(body, prepared, response.headers, request_id_of(response.headers))
+        return read_reply(body, prepared, response.headers, self._client.request_id(response.headers))
 
     def stream(
         self, prepared: Prepared, key: Credential, timeouts: Timeouts
     ) -> AbstractAsyncContextManager[AdapterStream]:
-        """Send once; entering returns when the server has accepted."""
-        return GeminiStream(self._client, prepared, key, timeouts, GeminiAssembly(prepared))
+        """Send once; entering returns when the server has accepted. The plumbing is that of OpenAI's streams."""
+        return OpenAIStream(self._client, prepared, key, timeouts, GeminiAssembly(prepared))
 
     async def warmup(self) -> None:
         """Import the SDK off the event loop and build the client."""
@@ -83,15 +75,6 @@ class GeminiAdapter:
     async def aclose(self) -> None:
         """Close the running loop's connections."""
         await self._client.pool.aclose()
-
-
-class GeminiStream(OpenAIStream):
-    """An open stream: the plumbing is that of OpenAI's, the events are Gemini's."""
-
-    async def __aenter__(self) -> Self:
-        await super().__aenter__()
-        self.request_id = request_id_of(self.headers)
-        return self
 
 
 # ---------------------------------------------------------------- the client
@@ -104,11 +87,11 @@ class _Sdk:
     client: Client
 
 
-class GeminiClient:
+class GeminiClient(Endpoint):
     """One endpoint: sends prepared requests and reads failures."""
 
     def __init__(self, settings: AdapterSettings) -> None:
-        self._settings = settings
+        super().__init__(settings, SDK, ("x-goog-request-id", "x-request-id"))
         self._pool = ClientPool(settings, self._connect)
         self.errors: tuple[type[Exception], ...] = ()
 
@@ -149,28 +132,6 @@ class GeminiClient:
             await models.generate_content(
                 model=model, contents=_PLACE, config=_config(prepared, key, timeouts, stream=False)
             )
-
-    def failure(self, exc: Exception) -> ReliableLLMError:
-        """Return the error for *exc*, raised by the vendor's client or by the transport."""
-        settings = self._settings
-        return error_from_exception(
-            exc, vendor=settings.vendor, sdk=SDK, rules=settings.rules, wall=settings.clock.time()
-        )
-
-    def refusal(self, body: object, status: int, headers: Mapping[str, str]) -> ReliableLLMError:
-        """Return the error for *body*, which came where an answer was due."""
-        settings = self._settings
-        error = error_from_body(
-            body,
-            status=status,
-            headers=headers,
-            vendor=settings.vendor,
-            sdk=SDK,
-            rules=settings.rules,
-            wall=settings.clock.time(),
-        )
-        error.request_id = error.request_id or request_id_of(headers)
-        return error
 
     def _connect(self, http: httpx2.AsyncClient) -> _Sdk:
         # Runs in a worker thread: importing the SDK takes seconds.

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Mapping
 from typing import Final
 
-from reliable_llm.adapters.base import AdapterSettings, AdapterStream, Prepared, Target
+from reliable_llm.adapters.base import AdapterSettings, Prepared, Target
+from reliable_llm.adapters.openai_adapter import OpenAIAdapter
 from reliable_llm.adapters.openai_chat_events import ChatAssembly
 from reliable_llm.adapters.openai_chat_reply import read_reply
-from reliable_llm.adapters.openai_client import OpenAIClient
 from reliable_llm.adapters.openai_messages import to_openai
 from reliable_llm.adapters.openai_parts import Wire, losses, own_extra, unsupported
-from reliable_llm.adapters.openai_reply import decode
 from reliable_llm.adapters.openai_request import (
     Body,
     OutputPlan,
@@ -24,10 +23,7 @@ from reliable_llm.adapters.openai_request import (
     strict_schema,
     to_json,
 )
-from reliable_llm.adapters.openai_stream import OpenAIStream
 from reliable_llm.adapters.overrides import with_overrides
-from reliable_llm.credentials import Credential
-from reliable_llm.policy import Timeouts
 from reliable_llm.types import AdapterReply, ChatRequest, HostedTool, OutputSchema, Tool, ToolChoice, ToolName
 
 PATH: Final = "chat/completions"
@@ -36,12 +32,11 @@ PATH: Final = "chat/completions"
 MAX_STOPS: Final = 4
 
 
-class OpenAIChatAdapter:
+class OpenAIChatAdapter(OpenAIAdapter):
     """One chat completions endpoint."""
 
     def __init__(self, settings: AdapterSettings) -> None:
-        self.vendor = settings.vendor
-        self._client = OpenAIClient(settings, PATH)
+        super().__init__(settings, PATH)
 
     def prepare(
         self, request: ChatRequest, target: Target, *, stream: bool = False, without: frozenset[str] = frozenset()
@@ -49,29 +44,11 @@ class OpenAIChatAdapter:
         """Translate *request*; see `adapters.base.Adapter.prepare`."""
         return prepare(request, target, self.vendor, stream=stream, without=without)
 
-    async def complete(self, prepared: Prepared, key: Credential, timeouts: Timeouts) -> AdapterReply:
-        """Send once and return the answer."""
-        response = await self._client.send(prepared, key, timeouts)
-        try:
-            body = decode(response.content)
-        except ValueError as exc:
-            raise self._client.refusal(response.text, response.status_code, response.headers) from exc
-        return read_reply(body, response.headers, prepared, self._client)
+    def _read(self, body: object, headers: Mapping[str, str], prepared: Prepared) -> AdapterReply:
+        return read_reply(body, headers, prepared, self._client)
 
-    def stream(
-        self, prepared: Prepared, key: Credential, timeouts: Timeouts
-    ) -> AbstractAsyncContextManager[AdapterStream]:
-        """Send once; entering returns when the server has accepted."""
-        assembly = ChatAssembly(prepared)
-        return OpenAIStream(self._client, prepared, key, timeouts, assembly)
-
-    async def warmup(self) -> None:
-        """Import the SDK off the event loop and build the client."""
-        await self._client.pool.client()
-
-    async def aclose(self) -> None:
-        """Close the running loop's connections."""
-        await self._client.pool.aclose()
+    def _assembly(self, prepared: Prepared) -> ChatAssembly:
+        return ChatAssembly(prepared)
 
 
 # ---------------------------------------------------------------- the request

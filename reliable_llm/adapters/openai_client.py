@@ -6,17 +6,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from reliable_llm.adapters.base import AdapterSettings, Prepared
 from reliable_llm.adapters.clients import built, failure_of_set_up
-from reliable_llm.adapters.failures import error_from_body, error_from_exception
+from reliable_llm.adapters.endpoint import Endpoint
 from reliable_llm.adapters.http import ClientPool, http_timeout
 from reliable_llm.adapters.openai_request import to_json
 from reliable_llm.credentials import Credential
-from reliable_llm.errors import ConfigurationError, ReliableLLMError
+from reliable_llm.errors import ConfigurationError
 from reliable_llm.policy import Timeouts
 
 if TYPE_CHECKING:
@@ -39,14 +38,14 @@ class _Sdk:
     own: tuple[AsyncOpenAI, ...] = ()
 
 
-class OpenAIClient:
+class OpenAIClient(Endpoint):
     """One endpoint: sends prepared requests and reads failures. Keys come with each call and share the connections.
 
     `errors` is what a request, or reading the body of its response, raises; known once the client is built.
     """
 
     def __init__(self, settings: AdapterSettings, path: str) -> None:
-        self._settings = settings
+        super().__init__(settings, SDK, ("x-request-id",))
         self._path = path
         self._pool = ClientPool(settings, self._connect)
         self.errors: tuple[type[Exception], ...] = ()
@@ -106,28 +105,6 @@ class OpenAIClient:
             if known is None:
                 raise
             raise known from failure
-
-    def failure(self, exc: Exception) -> ReliableLLMError:
-        """Return the error for *exc*, raised by the vendor's client or by the transport."""
-        settings = self._settings
-        return error_from_exception(
-            exc, vendor=settings.vendor, sdk=SDK, rules=settings.rules, wall=settings.clock.time()
-        )
-
-    def refusal(self, body: object, status: int, headers: Mapping[str, str]) -> ReliableLLMError:
-        """Return the error for *body*, which came where an answer was due."""
-        settings = self._settings
-        error = error_from_body(
-            body,
-            status=status,
-            headers=headers,
-            vendor=settings.vendor,
-            sdk=SDK,
-            rules=settings.rules,
-            wall=settings.clock.time(),
-        )
-        error.request_id = error.request_id or headers.get("x-request-id")
-        return error
 
     def _connect(self, http: httpx2.AsyncClient) -> _Sdk:
         # Runs in a worker thread: importing the SDK takes most of a second.

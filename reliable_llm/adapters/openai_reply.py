@@ -22,26 +22,6 @@ from reliable_llm.types import FinishReason, Json, Opaque, Part, Reasoning, Text
 _THINK: Final = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 
-def decode(data: bytes) -> Any:
-    """Return JSON *data* decoded; raise `ValueError` for anything else.
-
-    jiter, which both SDKs bring, takes a third of the time of `json` and refuses lone surrogates, which `json` takes.
-    """
-    import jiter
-
-    try:
-        return jiter.from_json(data)
-    except ValueError:
-        return _decoded_by_json(data)
-
-
-def _decoded_by_json(data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except RecursionError:
-        raise ValueError("nested too deeply for an answer") from None
-
-
 def text_or_none(value: object) -> str | None:
     """Return *value* where it is text with something in it."""
     return value if isinstance(value, str) and value else None

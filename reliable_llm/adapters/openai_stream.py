@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
 import anyio
 
 from reliable_llm.adapters.base import Prepared
+from reliable_llm.adapters.decoding import decode
 from reliable_llm.adapters.http import close_response, drain
-from reliable_llm.adapters.openai_reply import decode
 from reliable_llm.adapters.sse import ServerEvent, event_batches
 from reliable_llm.credentials import Credential
 from reliable_llm.errors import (
@@ -89,9 +89,11 @@ class StreamClient(Protocol):
         self, prepared: Prepared, key: Credential, timeouts: Timeouts, *, stream: bool = False
     ) -> httpx2.Response: ...
 
+    def request_id(self, headers: Mapping[str, str]) -> str | None: ...
+
     def failure(self, exc: Exception) -> ReliableLLMError: ...
 
-    def refusal(self, body: object, status: int, headers: Mapping[str, str]) -> ReliableLLMError: ...
+    def refusal(self, body: object, status: int | None, headers: Mapping[str, str]) -> ReliableLLMError: ...
 
 
 class OpenAIStream:
@@ -133,7 +135,7 @@ class OpenAIStream:
         response = await self._client.send(self._prepared, self._key, self._timeouts, stream=True)
         self._response = response
         self.headers = response.headers
-        self.request_id = response.headers.get("x-request-id")
+        self.request_id = self._client.request_id(response.headers)
         if _is_document(response):
             try:
                 raise await self._not_a_stream(response)
