@@ -141,8 +141,9 @@ def _no_answer(facts: Facts) -> Rule:
 
 def _default(failure: Failure, facts: Facts) -> Rule:
     if facts.status != NO_STATUS:
-        kind = kind_of_status(facts.status)
-        return Rule(kind=kind, name=f"status.{facts.status}")
+        # A redirect is a wrong endpoint, as a page under 200 or 404 is: this provider's trouble, not the request's.
+        elsewhere = True if facts.status < 400 else None
+        return Rule(kind=kind_of_status(facts.status), name=f"status.{facts.status}", failover=elsewhere)
     if failure.status is not None:
         return answers.NO_ANSWER
     if failure.body is not None:

@@ -137,12 +137,12 @@ def _details(error: ReliableLLMError) -> Json:
 
 def kind_of(error: BaseException, own: Sequence[BaseException], *, limited: bool) -> str:
     """Return the kind of a failure; what passes through untouched has names of its own."""
+    if isinstance(error, asyncio.CancelledError):
+        return "cancelled"
     if any(error is each for each in own):
         return "app_error" if isinstance(error, Exception) else "base_exception"
     if isinstance(error, ReliableLLMError):
         return str(error.kind)
-    if isinstance(error, asyncio.CancelledError):
-        return "cancelled"
     if isinstance(error, TimeoutError) and limited:
         return "caller_timeout"
     return "unexpected" if isinstance(error, Exception) else "base_exception"

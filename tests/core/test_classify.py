@@ -99,6 +99,16 @@ def test_a_phrase_beats_an_umbrella_type() -> None:
     assert classify(failed(429, body, vendor="anthropic")).kind is Kind.QUOTA_EXHAUSTED
 
 
+@pytest.mark.parametrize("status", [301, 302, 307])
+def test_a_redirect_is_the_endpoints_fault_and_another_provider_may_answer(status: int) -> None:
+    verdict = classify(failed(status, None))
+    assert (verdict.kind, *actions(verdict)) == (Kind.CONFIGURATION, False, False, True)
+
+
+def test_a_loop_of_redirects_is_the_endpoints_fault_too() -> None:
+    assert classify(failed(transport="redirects")).failover
+
+
 def test_a_phrase_counts_only_under_a_status_that_it_fits() -> None:
     assert classify(failed(502, error("upstream overloaded"))).kind is Kind.SERVER_ERROR
 

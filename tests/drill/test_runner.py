@@ -126,7 +126,12 @@ def test_the_callers_own_timeout_has_a_name_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("KeyboardInterrupt", "base_exception"), ("RuntimeError('x')", "app_error")]
+    ("name", "kind"),
+    [
+        ("KeyboardInterrupt", "base_exception"),
+        ("RuntimeError('x')", "app_error"),
+        ("asyncio.CancelledError", "cancelled"),
+    ],
 )
 def test_what_the_transport_raises_passes_through_as_the_same_object(name: str, kind: str) -> None:
     report = run_scenario(scenario({"act": "inject", "raise": name}))

@@ -69,7 +69,7 @@ _TRANSPORT: Final[Mapping[str, Rule]] = MappingProxyType(
         "timeout": Rule(kind=Kind.TIMEOUT, reason="too slow"),
         "pool": Rule(kind=Kind.TIMEOUT, scope=Scope.LOCAL, reason="our own pool was full: no strike for the provider"),
         "decoding": Rule(kind=Kind.MALFORMED_RESPONSE, reason="the answer could not be decoded"),
-        "redirects": Rule(kind=Kind.CONFIGURATION, reason=_LOCAL_FAULT),
+        "redirects": Rule(kind=Kind.CONFIGURATION, failover=True, reason="a wrong endpoint: the base URL leads round"),
         "local_protocol": Rule(kind=Kind.CONFIGURATION, reason=_LOCAL_FAULT),
         "unsupported_protocol": Rule(kind=Kind.CONFIGURATION, reason=_LOCAL_FAULT),
         "invalid_url": Rule(kind=Kind.CONFIGURATION, reason=_LOCAL_FAULT),
