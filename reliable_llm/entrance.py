@@ -123,8 +123,8 @@ class Entrance:
         leave = leave if action.ticket is None else self._settling(action, leave)
         if still_holds(action.stop, action.permit) and not self.closed:
             return await self._claimed(call, action, leave) if self.must_claim(action) else leave
+        call.withdrawn(action)  # first: what is left is counted as sent
         leave()
-        call.withdrawn(action)
         return None
 
     async def _claimed(

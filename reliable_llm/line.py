@@ -16,7 +16,7 @@ from reliable_llm.core.ending import late_in_queue
 from reliable_llm.core.pacing import Pace
 from reliable_llm.errors import QueueFullError
 
-# Who is first looks again after this long where nobody can say when an attempt under way will end.
+# Who is first looks again after this long: an attempt under way may end, and one that was never sent gives back its use.
 _LOOK: Final = 1.0
 
 
@@ -57,7 +57,7 @@ class Line:
                 return
             news.clear()
             try:
-                async with asyncio.timeout((_LOOK if wait is None else wait) if first else None):
+                async with asyncio.timeout((_LOOK if wait is None else min(wait, _LOOK)) if first else None):
                     await news.wait()
             except TimeoutError:
                 continue

@@ -279,13 +279,13 @@ class FailoverCall:
 
     def withdrawn(self, action: StartAttempt, error: ReliableLLMError | None = None) -> None:
         """Take back an attempt that was never sent; with *error*, the call ends with it."""
-        _unsent(action)
+        self._unsent(action)
         self._walk.here.looked_again = False
         self._final = error
 
     def crowded_out(self, action: StartAttempt) -> None:
         """Leave a candidate whose provider has no place in the time there is for it; nothing was sent."""
-        _unsent(action)
+        self._unsent(action)
         visit = self._walk.here
         visit.left = True
         visit.last_error = visit.last_error or QueueFullError(provider=action.stop.provider, model=action.stop.model)
@@ -294,17 +294,25 @@ class FailoverCall:
     def ceded(self, action: StartAttempt, until: float) -> None:
         """Take back a probe that another process makes; *until* is when to ask for it again."""
         cede(action.stop, action.permit, until)
-        _unsent(action)
+        self._unsent(action)
         announced = self._ledger.events
         announced[:] = [event for event in announced if not isinstance(event, events.QuotaProbe)]
 
     def refused(self, action: StartAttempt, error: ReliableLLMError) -> None:
         """Pass by a candidate whose adapter cannot express the request; nothing was sent."""
-        _unsent(action)
+        self._unsent(action)
         visit = self._walk.here
         visit.left = True
         visit.refusal = error.verdict.feature or str(error.kind)
         self._ledger.tell_skipped(action.stop, visit.refusal)
+
+    def _unsent(self, action: StartAttempt) -> None:
+        """Take back what an attempt was given that was never sent."""
+        release(action.stop, action.permit)
+        if self._budget is not None and self._ledger.attempts:
+            self._budget.refund()
+        if action.ticket is not None and action.stop.health.pace is not None:
+            action.stop.health.pace.settle(action.ticket, None, sent=False)
 
     # ---------------------------------------------------------------- the end
 
@@ -315,10 +323,3 @@ class FailoverCall:
         self._ledger.events.append(events.CallFailed(error.kind, len(error.attempts), error.retry_after))
         self._end = Raise(error)
         return self._end
-
-
-def _unsent(action: StartAttempt) -> None:
-    """Take back what an attempt was given that was never sent."""
-    release(action.stop, action.permit)
-    if action.ticket is not None and action.stop.health.pace is not None:
-        action.stop.health.pace.settle(action.ticket, None, sent=False)

@@ -88,7 +88,7 @@ class Allowance:
         entry = Entry(now, amount)
         self._entries.append(entry)
         self._used += amount
-        self._level -= amount
+        self._level = self._lowered(amount)
         return entry
 
     def correct(self, entry: Entry, amount: float) -> None:
@@ -98,7 +98,11 @@ class Allowance:
         change = amount - entry.amount
         entry.amount = amount
         self._used += change
-        self._level = min(self._burst, self._level - change)
+        self._level = min(self._burst, self._lowered(change))
+
+    def _lowered(self, amount: float) -> float:
+        """Return the level less *amount*: never so low that a minute could not fill it, for by then all use is past."""
+        return max(self._level - amount, min(self._level, self._burst - max(1.0, self.per_minute)))
 
     def move(self, entry: Entry, now: float) -> Entry:
         """Count what *entry* has used as used from now on."""

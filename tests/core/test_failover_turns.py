@@ -6,13 +6,14 @@ import pytest
 
 from reliable_llm import events
 from reliable_llm.core.actions import AwaitTurn, StartAttempt
+from reliable_llm.core.budget import RetryBudget
 from reliable_llm.core.failover import FailoverCall
 from reliable_llm.core.memory import still_holds
 from reliable_llm.core.pacing import Demand, Pace
 from reliable_llm.core.recovery import Fault
 from reliable_llm.core.visit import Visit
 from reliable_llm.errors import DeadlineExceededError, Kind, QueueFullError
-from reliable_llm.policy import Limits
+from reliable_llm.policy import BudgetPolicy, Limits, RetryPolicy
 from reliable_llm.types import Attempt
 from tests.core.trips import World, down, fail, limited, quota, raised, started
 
@@ -150,6 +151,17 @@ def test_an_attempt_taken_back_uses_nothing() -> None:
     one = call(world)
     one.withdrawn(started(one, world.now))
     assert isinstance(call(world).next(world.now), StartAttempt)
+
+
+def test_an_attempt_taken_back_costs_the_budget_nothing() -> None:
+    world = World(a=1, b=1)
+    budget = RetryBudget(BudgetPolicy(burst=1, share=0))
+    one = world.call("a/m1", "b/m1", budget=budget, retry=RetryPolicy(max_retries=0))
+    one.failed(started(one, world.now), world.now, world.now, down())
+
+    one.withdrawn(started(one, world.now))
+
+    assert started(one, world.now).stop.provider == "b"
 
 
 # ---------------------------------------------------------------- places

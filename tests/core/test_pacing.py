@@ -87,6 +87,16 @@ def test_a_correction_of_what_is_past_changes_nothing() -> None:
     assert allowance.ready_at(later, 1.0) == later
 
 
+@pytest.mark.parametrize("estimate", [10.0, 1e12])
+def test_however_much_was_used_a_minute_later_it_is_past(estimate: float) -> None:
+    allowance = Allowance(1_000, 0.0)
+
+    allowance.correct(allowance.use(0.0, estimate), 1e12)
+
+    later = MINUTE + MARGIN
+    assert allowance.ready_at(later, 10.0) == later
+
+
 # ---------------------------------------------------------------- a provider
 
 
