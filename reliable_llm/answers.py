@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from reliable_llm.core.ledger import open_up
+from reliable_llm.core.memory import rest_spent
 from reliable_llm.errors import ContentPolicyError
 from reliable_llm.types import ChatReply, FinishReason, ServedBy
 
@@ -47,7 +48,10 @@ def hear(clock: Clock, action: StartAttempt, answer: AdapterReply, headers: Mapp
     if pace is None or action.ticket is None:
         return
     if headers:
-        pace.hear(action.key_place, action.stop.model, reported(headers, clock.time()), clock.monotonic())
+        now = clock.monotonic()
+        spent = pace.hear(action.key_place, action.stop.model, reported(headers, clock.time()), now)
+        if spent:
+            rest_spent(action.stop, action.permit, now, spent)
     used = answer.usage
     if used is not None and used.input_tokens is not None and used.output_tokens is not None:
         pace.settle(action.ticket, used.input_tokens + used.output_tokens)

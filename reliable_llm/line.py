@@ -16,7 +16,7 @@ from reliable_llm.core.ending import late_in_queue
 from reliable_llm.core.pacing import Pace
 from reliable_llm.errors import QueueFullError
 
-# Who is first looks again after this long: an attempt under way may end, and one that was never sent gives back its use.
+# Who is first looks again after this long: attempts under way end, and those never sent give back what they held.
 _LOOK: Final = 1.0
 
 

@@ -13,7 +13,14 @@ from reliable_llm.adapters.base import Prepared
 from reliable_llm.credentials import Credential
 from reliable_llm.drill import loop
 from reliable_llm.drill.clock import DrillClock
-from reliable_llm.errors import ConfigurationError, DeadlineExceededError, Kind, QueueFullError, ReliableLLMError
+from reliable_llm.errors import (
+    ConfigurationError,
+    DeadlineExceededError,
+    Kind,
+    QueueFullError,
+    RateLimitedError,
+    ReliableLLMError,
+)
 from reliable_llm.policy import Limits, Timeouts
 from reliable_llm.provider import Provider
 from reliable_llm.types import AdapterReply, Usage
@@ -115,6 +122,30 @@ def test_limits_learned_from_headers_leave_no_429_after_the_first_minute() -> No
 
     assert [at for at in vendor.refused if at >= 60] == []
     assert len([at for at in vendor.served if 120 <= at < 600]) >= 0.95 * 3 * 60 * 8
+
+
+class SpentForToday(Counting):
+    """Every answer says that it was the last one for two hours."""
+
+    def _headers(self, seen: deque[float], now: float) -> dict[str, str]:
+        return {
+            "x-ratelimit-limit-requests": "200",
+            "x-ratelimit-remaining-requests": "0",
+            "x-ratelimit-reset-requests": "2h",
+        }
+
+
+def test_nobody_queues_for_a_limit_that_resets_in_hours() -> None:
+    chat = chat_of(provider("main", SpentForToday(), limits=Limits()))
+
+    async def two() -> float:
+        await chat("hi")
+        with pytest.raises(RateLimitedError) as caught:
+            await chat("hi")
+        assert caught.value.retry_after == pytest.approx(7_200.0)
+        return asyncio.get_running_loop().time()
+
+    assert loop.run(two()) < 1.0
 
 
 def test_tokens_are_reserved_and_corrected_by_the_usage() -> None:

@@ -26,7 +26,7 @@ from reliable_llm.core.keyring import KeyPermit
 from reliable_llm.core.recovery import FOREVER, Fault, Gate, GatePermit
 from reliable_llm.core.route import Stop
 from reliable_llm.errors import Kind, ReliableLLMError, Scope
-from reliable_llm.policy import RecoveryPolicy
+from reliable_llm.policy import DAY, RecoveryPolicy
 
 TRANSIENT: Final = frozenset(
     {
@@ -136,6 +136,13 @@ def rest_candidate(stop: Stop, permit: Permit, fault: Fault, seconds: float) -> 
     held = permit.candidate or GatePermit(0, probe=False)
     if seconds > 0 and gate.block(held, until=fault.at + seconds, fault=fault, probe=True):
         yield events.CandidateParked(stop.provider, stop.model, fault.kind, seconds)
+
+
+def rest_spent(stop: Stop, permit: Permit, now: float, seconds: float) -> None:
+    """Let a key rest whose answer says that nothing is left for *seconds*: the next request would be refused."""
+    gate, held, _ = _model_gate(stop, permit)
+    fault = Fault(kind=Kind.RATE_LIMITED, at=now)
+    gate.block(held, until=now + min(seconds, DAY), fault=fault, probe=False)
 
 
 def repark_probe(stop: Stop, permit: Permit, now: float, policy: RecoveryPolicy) -> None:

@@ -28,7 +28,7 @@ BURST: Final = 10.0
 # Sums of times and amounts are not exact: what lacks less than this lacks nothing.
 _ROUNDING: Final = 1e-6
 
-# A learned limit that resets later than this is not one per minute, and is only obeyed when nothing is left.
+# A learned limit that resets later than this is not one per minute: with nothing left, nobody queues for its reset.
 _SHORT: Final = 65.0
 
 
@@ -130,16 +130,23 @@ class _Learned:
         self.allowance: Allowance | None = None
         self.shut_until = 0.0
 
-    def hear(self, reported: Reported, now: float, *, known: bool) -> None:
-        """Take over a limit per minute, where the user has said none; with nothing left, wait for some to be back."""
+    def hear(self, reported: Reported, now: float, *, known: bool) -> float:
+        """Take over a limit per minute, where the user has said none; with nothing left, wait for some to be back.
+
+        Return for how many seconds nothing is left where that is too long to queue for, else 0.
+        """
         short = reported.reset is None or reported.reset <= _SHORT
         if reported.limit is not None and reported.limit >= 1 and short and not known:
             if self.allowance is None:
                 self.allowance = Allowance(reported.limit, now, used=reported.limit - reported.remaining)
             self.allowance.per_minute = reported.limit
-        if reported.remaining < 1 and reported.reset is not None:
-            back = MINUTE / reported.limit if short and reported.limit else reported.reset
-            self.shut_until = max(self.shut_until, now + min(back, reported.reset))
+        if reported.remaining >= 1 or reported.reset is None:
+            return 0.0
+        if not short:
+            return reported.reset
+        back = MINUTE / reported.limit if reported.limit else reported.reset
+        self.shut_until = max(self.shut_until, now + min(back, reported.reset))
+        return 0.0
 
 
 class Ticket:
@@ -238,9 +245,11 @@ class Pace:
             elif estimated and tokens is not None:
                 allowance.correct(entry, tokens)
 
-    def hear(self, place: int, model: str, reported: Sequence[Reported], now: float) -> None:
-        """Learn from the headers of an answer."""
-        key = self._keys[place]
+    def hear(self, place: int, model: str, reported: Sequence[Reported], now: float) -> float:
+        """Learn from the headers of an answer; return for how many seconds the key is spent, 0 where it is not."""
+        key, spent = self._keys[place], 0.0
         for each in reported:
             known = (key.requests if each.of == "requests" else key.tokens) is not None
-            key.learned.setdefault((model, each.of), _Learned()).hear(each, now, known=known)
+            learned = key.learned.setdefault((model, each.of), _Learned())
+            spent = max(spent, learned.hear(each, now, known=known))
+        return spent

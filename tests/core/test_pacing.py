@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reliable_llm.core.actions import StartAttempt
+from reliable_llm.core.memory import rest_spent
 from reliable_llm.core.pacing import MARGIN, MINUTE, Allowance, Pace, Reported
 from reliable_llm.core.rate_headers import reported
 from reliable_llm.core.visit import Visit
-from reliable_llm.policy import Limits
-from tests.core.trips import World
+from reliable_llm.policy import DAY, Limits
+from tests.core.trips import World, started
 
 WALL = 1_767_225_600.0  # 2026-01-01 00:00:00 UTC
 
@@ -186,7 +187,7 @@ def test_what_the_user_says_is_not_overruled() -> None:
 @pytest.mark.parametrize(
     ("report", "back"),
     [
-        (said(limit=200.0, remaining=0.0, reset=7_200.0), 7_200.0),
+        (said(limit=200.0, remaining=0.0, reset=7_200.0), 0.0),
         (said(limit=None, remaining=0.0, reset=12.0), 12.0),
         (said(limit=60.0, remaining=0.0, reset=30.0), 1.0),
         (said(limit=60.0, remaining=0.0, reset=0.25), 0.25),
@@ -198,6 +199,28 @@ def test_with_nothing_left_a_key_rests_until_some_is_back(report: Reported, back
     pace = after(Limits(requests_per_minute=1e9), report)
 
     assert pace.ready_at(0, "m1", 0.0, 0.0) == back
+
+
+@pytest.mark.parametrize(
+    ("remaining", "reset", "spent"), [(0.0, 7_200.0, 7_200.0), (3.0, 7_200.0, 0.0), (0.0, 30.0, 0.0)]
+)
+def test_a_key_is_spent_where_nothing_is_left_for_longer_than_a_turn_is_queued_for(
+    remaining: float, reset: float, spent: float
+) -> None:
+    pace = Pace(Limits(), 1, 0.0)
+
+    assert pace.hear(0, "m1", [said(limit=200.0, remaining=remaining, reset=reset)], 0.0) == spent
+
+
+@pytest.mark.parametrize(("seconds", "rest"), [(7_200.0, 7_200.0), (1e300, DAY)])
+def test_a_spent_key_rests_for_its_model_for_a_day_at_most(seconds: float, rest: float) -> None:
+    world = World(a=1)
+    action = started(world.call("a/m1"), world.now)
+
+    rest_spent(action.stop, action.permit, world.now, seconds)
+
+    ring = world.health["a"].ring
+    assert [ring.ready_at(world.now, model) for model in ("m1", "m2")] == [world.now + rest, world.now]
 
 
 def test_openais_headers_are_read() -> None:
