@@ -152,6 +152,12 @@ class Visit:
         wells = self._wells(now)
         return bool(wells) and wells <= self._held_back(pace, now)
 
+    @property
+    def has_full_queue(self) -> bool:
+        """Tell whether nobody else may queue here."""
+        pace = self.stop.health.pace
+        return pace is not None and pace.waiting >= pace.limits.queue
+
     def _wells(self, now: float) -> set[int]:
         """Return the places of the keys that might be used now, were it not for the pace."""
         gate = self.stop.health.candidate(self.stop.model)

@@ -104,11 +104,14 @@ class Walk:
         return False
 
     def held_back(self, now: float) -> Visit | None:
-        """Return the candidate that has room first, of those which nothing but their pace keeps from an attempt."""
+        """Return the candidate that has room first, of those which nothing but their pace keeps from an attempt.
+
+        One whose queue is full comes last.
+        """
         if self.demand is None:
             return None
         held = [visit for visit in self.visits.values() if visit.is_held_back(now)]
-        return min(held, key=lambda visit: visit.turn_at(now) or FOREVER, default=None)
+        return min(held, key=lambda visit: (visit.has_full_queue, visit.turn_at(now) or FOREVER), default=None)
 
     def back_by_now(self, now: float) -> int | None:
         """Return the place of a candidate that was passed by, and that has come back while the call was elsewhere."""

@@ -75,6 +75,15 @@ def test_whose_turn_it_is_starts() -> None:
     assert isinstance(second.next(world.now), StartAttempt)
 
 
+def test_a_full_queue_is_left_for_one_with_room() -> None:
+    world = paced(Limits(max_concurrency=1, queue=0))
+    world.health["b"].pace = Pace(ONE_AT_ONCE, 1, world.now)
+    for _ in range(2):
+        started(call(world, "a/m1", "b/m1"), world.now)
+
+    assert turn(call(world, "a/m1", "b/m1"), world.now).visit.stop.provider == "b"
+
+
 def test_nobody_overtakes_those_who_queue() -> None:
     world = paced()
     pace_of(world).waiting = 1
