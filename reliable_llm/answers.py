@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from reliable_llm.core.ledger import open_up
-from reliable_llm.core.memory import rest_spent
 from reliable_llm.errors import ContentPolicyError
 from reliable_llm.types import ChatReply, FinishReason, ServedBy
 
@@ -40,7 +39,9 @@ def reply_of(call: FailoverCall, action: StartAttempt, answer: AdapterReply, pre
     )
 
 
-def hear(clock: Clock, action: StartAttempt, answer: AdapterReply, headers: Mapping[str, str]) -> None:
+def hear(
+    call: FailoverCall, clock: Clock, action: StartAttempt, answer: AdapterReply, headers: Mapping[str, str]
+) -> None:
     """Learn the limits of a key from an answer, and what the attempt has used of them."""
     from reliable_llm.core.rate_headers import reported
 
@@ -51,7 +52,7 @@ def hear(clock: Clock, action: StartAttempt, answer: AdapterReply, headers: Mapp
         now = clock.monotonic()
         spent = pace.hear(action.key_place, action.stop.model, reported(headers, clock.time()), now)
         if spent:
-            rest_spent(action.stop, action.permit, now, spent)
+            call.spent(action, now, spent)
     used = answer.usage
     if used is not None and used.input_tokens is not None and used.output_tokens is not None:
         pace.settle(action.ticket, used.input_tokens + used.output_tokens)

@@ -251,7 +251,7 @@ class Driver:
     ) -> object:
         """Return the structured answer, if one was asked for; raise where the answer counts as a failure."""
         if action.ticket is not None:
-            hear(self.clock, action, answer, answer.headers)
+            hear(call, self.clock, action, answer, answer.headers)
         if call.fails_over_on(Kind.CONTENT_POLICY):
             refuse_refusal(answer)
         return None if repairs is None else repairs.read(action.stop.candidate, answer)

@@ -154,7 +154,7 @@ class StreamCall:
         if self.told.carried:
             others = (part for part in answer.parts if not isinstance(part, Text))
             answer = replace(answer, parts=(Text(self.told.text), *others))
-        hear(driver.clock, attempt.action, answer, source.headers)
+        hear(self.call, driver.clock, attempt.action, answer, source.headers)
         now = driver.clock.monotonic()
         self.answer = answer
         parsed = self._parsed(attempt, answer, now)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reliable_llm import FailoverChat
+from reliable_llm import FailoverChat, events
 from reliable_llm.adapters.base import Prepared
 from reliable_llm.credentials import Credential
 from reliable_llm.drill import loop
@@ -146,6 +146,27 @@ def test_nobody_queues_for_a_limit_that_resets_in_hours() -> None:
         return asyncio.get_running_loop().time()
 
     assert loop.run(two()) < 1.0
+
+
+def test_a_key_with_nothing_left_for_hours_is_told_of() -> None:
+    heard: list[events.Event] = []
+    chat = chat_of(provider("main", SpentForToday(), limits=Limits()), listeners=[lambda event, _: heard.append(event)])
+    loop.run(chat("hi"))
+    assert [event.seconds for event in heard if isinstance(event, events.CooldownStarted)] == [7_200.0]
+
+
+def test_a_batch_is_spread_over_the_providers_that_limit_it() -> None:
+    shared = [Counting(60), Counting(60)]
+    chat = chat_of(
+        *(provider(name, each, limits=Limits(requests_per_minute=60)) for name, each in zip("ab", shared, strict=True))
+    )
+
+    async def batch() -> float:
+        await asyncio.gather(*(chat("hi") for _ in range(240)))
+        return asyncio.get_running_loop().time()
+
+    assert loop.run(batch()) < 240 * 0.6
+    assert not any(each.refused for each in shared)
 
 
 def test_tokens_are_reserved_and_corrected_by_the_usage() -> None:

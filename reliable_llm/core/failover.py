@@ -26,7 +26,7 @@ from reliable_llm.core.decision import Setback, cooldown
 from reliable_llm.core.ending import complete, late_in_queue, primary_error
 from reliable_llm.core.features import done_without
 from reliable_llm.core.ledger import Ledger
-from reliable_llm.core.memory import Permit, cede, release, remember_failure, remember_success
+from reliable_llm.core.memory import Permit, cede, release, remember_failure, remember_success, rest_spent
 from reliable_llm.core.pacing import Demand, Pace, Ticket
 from reliable_llm.core.route import Needs, Stop
 from reliable_llm.core.visit import NO_DEMAND, Visit
@@ -240,6 +240,10 @@ class FailoverCall:
             self._budget.refund()
         action.stop.health.answered_at[action.stop.model] = now
         self._ledger.answered(action, now, started, usage, request_id)
+
+    def spent(self, action: StartAttempt, now: float, seconds: float) -> None:
+        """Record that an answer says that its key has nothing left for *seconds*."""
+        self._ledger.events.extend(rest_spent(action.stop, action.permit, now, seconds, self._recovery))
 
     def failed(
         self, action: StartAttempt, now: float, started: float, error: ReliableLLMError, chance: float = 0.0

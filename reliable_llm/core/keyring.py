@@ -82,7 +82,7 @@ class KeyRing:
         picked = self._unquestioned(place, model, skip)
         if picked is not None:
             return picked
-        lane = self._lanes.get(model) or self._lane(model)
+        lane = self._lanes.get(model) or self._new_lane(model)
         lane.wake(now)
         first = lane.first(place)
         if first is None:
@@ -174,10 +174,8 @@ class KeyRing:
         """Look at every gate anew: needed when a rest is ended from outside before its time."""
         self._lanes.clear()
 
-    def _lane(self, model: str) -> _Lane:
-        lane = self._lanes.get(model)
-        if lane is None:
-            lane = self._lanes[model] = _Lane(len(self.labels))
+    def _new_lane(self, model: str) -> _Lane:
+        lane = self._lanes[model] = _Lane(len(self.labels))
         return lane
 
     def _next_ready(self, lane: _Lane, now: float, model: str, start: int, skip: Container[int]) -> int | None:

@@ -138,11 +138,12 @@ def rest_candidate(stop: Stop, permit: Permit, fault: Fault, seconds: float) -> 
         yield events.CandidateParked(stop.provider, stop.model, fault.kind, seconds)
 
 
-def rest_spent(stop: Stop, permit: Permit, now: float, seconds: float) -> None:
+def rest_spent(
+    stop: Stop, permit: Permit, now: float, seconds: float, policy: RecoveryPolicy
+) -> Iterator[events.Event]:
     """Let a key rest whose answer says that nothing is left for *seconds*: the next request would be refused."""
-    gate, held, _ = _model_gate(stop, permit)
     fault = Fault(kind=Kind.RATE_LIMITED, at=now)
-    gate.block(held, until=now + min(seconds, DAY), fault=fault, probe=False)
+    return _cool_down(stop, permit, fault, min(seconds, DAY), policy, rotate=True)
 
 
 def repark_probe(stop: Stop, permit: Permit, now: float, policy: RecoveryPolicy) -> None:

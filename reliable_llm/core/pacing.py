@@ -190,6 +190,11 @@ class _Key:
                 if allowance is not None:
                     yield allowance, amount, of == "tokens"
 
+    def rate(self, model: str, tokens: float) -> float:
+        """Return how many attempts a minute the key allows; 0 where nothing says so."""
+        rates = [each.per_minute / amount for each, amount, _ in self.allowances(model, tokens) if amount > 0]
+        return min(rates, default=0.0)
+
     def shut_until(self, model: str) -> float:
         return max((each.shut_until for (name, _), each in self.learned.items() if name == model), default=0.0)
 
@@ -211,6 +216,11 @@ class Pace:
             return None
         times = [each.ready_at(now, amount) for each, amount, _ in key.allowances(model, tokens)]
         return max([now, key.shut_until(model), *times])
+
+    def backlog(self, model: str, tokens: float) -> float:
+        """Return about how many seconds those who queue will take, if all want as much as this one."""
+        rates = [key.rate(model, tokens) for key in self._keys]
+        return MINUTE * self.waiting / sum(rates) if any(rates) else 0.0
 
     def under_way(self, place: int) -> int:
         """Return how many attempts with the key at *place* have started and are not over."""

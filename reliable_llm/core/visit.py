@@ -152,6 +152,12 @@ class Visit:
         wells = self._wells(now)
         return bool(wells) and wells <= self._held_back(pace, now)
 
+    def queue_at(self, now: float) -> float:
+        """Return when about a call that comes now would have its turn; for ever where that is not known."""
+        pace, at, demand = self.stop.health.pace, self.turn_at(now), self.demand or NO_DEMAND
+        backlog = 0.0 if pace is None else pace.backlog(self.stop.model, demand.tokens)
+        return FOREVER if at is None else at + backlog
+
     @property
     def has_full_queue(self) -> bool:
         """Tell whether nobody else may queue here."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reliable_llm.core.pacing import Demand
-from reliable_llm.core.recovery import FOREVER
 from reliable_llm.core.route import Needs, Stop, lacking, obstacle
 from reliable_llm.core.visit import NO_FEATURES, Visit
 from reliable_llm.policy import RetryPolicy
@@ -106,12 +105,12 @@ class Walk:
     def held_back(self, now: float) -> Visit | None:
         """Return the candidate that has room first, of those which nothing but their pace keeps from an attempt.
 
-        One whose queue is full comes last.
+        Those who queue there already go first; a queue that is full comes last.
         """
         if self.demand is None:
             return None
         held = [visit for visit in self.visits.values() if visit.is_held_back(now)]
-        return min(held, key=lambda visit: (visit.has_full_queue, visit.turn_at(now) or FOREVER), default=None)
+        return min(held, key=lambda visit: (visit.has_full_queue, visit.queue_at(now)), default=None)
 
     def back_by_now(self, now: float) -> int | None:
         """Return the place of a candidate that was passed by, and that has come back while the call was elsewhere."""

@@ -84,6 +84,17 @@ def test_a_full_queue_is_left_for_one_with_room() -> None:
     assert turn(call(world, "a/m1", "b/m1"), world.now).visit.stop.provider == "b"
 
 
+@pytest.mark.parametrize(("waiting", "where"), [(5, "a"), (7, "b")])
+def test_a_call_queues_where_its_turn_comes_first(waiting: int, where: str) -> None:
+    world = paced(SIX_A_MINUTE)
+    world.health["b"].pace = Pace(SIX_A_MINUTE, 1, world.now)
+    for _ in range(2):
+        started(call(world, "a/m1", "b/m1"), world.now)
+    pace_of(world).waiting, world.health["b"].pace.waiting = waiting, 6
+
+    assert turn(call(world, "a/m1", "b/m1"), world.now).visit.stop.provider == where
+
+
 def test_nobody_overtakes_those_who_queue() -> None:
     world = paced()
     pace_of(world).waiting = 1

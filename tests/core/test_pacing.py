@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reliable_llm.core.actions import StartAttempt
-from reliable_llm.core.memory import rest_spent
 from reliable_llm.core.pacing import MARGIN, MINUTE, Allowance, Pace, Reported
 from reliable_llm.core.rate_headers import reported
 from reliable_llm.core.visit import Visit
@@ -215,9 +214,9 @@ def test_a_key_is_spent_where_nothing_is_left_for_longer_than_a_turn_is_queued_f
 @pytest.mark.parametrize(("seconds", "rest"), [(7_200.0, 7_200.0), (1e300, DAY)])
 def test_a_spent_key_rests_for_its_model_for_a_day_at_most(seconds: float, rest: float) -> None:
     world = World(a=1)
-    action = started(world.call("a/m1"), world.now)
+    call = world.call("a/m1")
 
-    rest_spent(action.stop, action.permit, world.now, seconds)
+    call.spent(started(call, world.now), world.now, seconds)
 
     ring = world.health["a"].ring
     assert [ring.ready_at(world.now, model) for model in ("m1", "m2")] == [world.now + rest, world.now]
