@@ -44,6 +44,18 @@ _MAY_BE_EMPTY: Final = frozenset(
 )
 
 
+class Silence:
+    """Bounds how long nothing at all may come: `limit` ends the block that it encloses, `broken()` begins anew."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self.limit = asyncio.timeout(seconds)
+
+    def broken(self) -> None:
+        if self._seconds is not None:
+            self.limit.reschedule(asyncio.get_running_loop().time() + self._seconds)
+
+
 class OpenAttempt:
     """A streamed attempt under way. `leave` gives its place in the provider's queue back, `told` that listeners
     know of its start."""
@@ -73,13 +85,14 @@ class OpenAttempt:
         """Open the stream and read to its first output; return the events to hand out."""
         timeouts = self._driver.entrance.timeouts(self.action)
         seconds, by_deadline = time_limit(self.action, self.started, timeouts.first_token)
+        silence = Silence(timeouts.quiet)
         try:
-            async with asyncio.timeout(seconds):
-                return await self._read_to_output(await self._connect())
+            async with asyncio.timeout(seconds), silence.limit:
+                return await self._read_to_output(await self._connect(), silence)
         except TimeoutError as error:
             if isinstance(error, ReliableLLMError):
                 raise
-            raise late(self.action, by_deadline=by_deadline) from error
+            raise late(self.action, by_deadline=by_deadline and not silence.limit.expired()) from error
 
     async def _connect(self) -> AsyncIterator[StreamEvent]:
         driver, action = self._driver, self.action
@@ -95,9 +108,10 @@ class OpenAttempt:
         self._events = aiter(self.source)
         return self._events
 
-    async def _read_to_output(self, stream: AsyncIterator[StreamEvent]) -> list[StreamEvent]:
+    async def _read_to_output(self, stream: AsyncIterator[StreamEvent], silence: Silence) -> list[StreamEvent]:
         seen: list[StreamEvent] = []
         async for event in stream:
+            silence.broken()
             if isinstance(event, UsageUpdate):
                 seen.append(event)
             elif isinstance(event, Finished) and not self._may_be_empty(event.finish_reason):

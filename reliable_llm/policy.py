@@ -180,7 +180,9 @@ class Timeouts:
 
     `attempt`: a whole answer that is not streamed. `connect`: to reach the server. `first_byte`: silence before the
     server's first byte, and between bytes. `first_token`: from the start of a streamed attempt to its first output.
-    `idle`: silence within a stream; any byte, pings too, resets it. The vendors' own default is 600 s, three times.
+    `idle`: silence within a stream; any byte, pings too, resets it. `quiet`: the same before the first output, from the
+    start of the attempt, for a long `first_token`; None where that alone counts, since a model that thinks may be
+    silent. The vendors' own default is 600 s, three times.
     """
 
     attempt: float = 120.0
@@ -188,7 +190,9 @@ class Timeouts:
     first_byte: float = 60.0
     first_token: float = 60.0
     idle: float = 60.0
+    quiet: float | None = None
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            check_number("Timeouts", each.name, getattr(self, each.name), low=0.001)
+            if each.name != "quiet" or self.quiet is not None:
+                check_number("Timeouts", each.name, getattr(self, each.name), low=0.001)

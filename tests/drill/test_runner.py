@@ -178,6 +178,22 @@ def test_a_header_of_the_providers_own_reaches_the_vendor(sent: Json, kind: str)
     assert kind in outcome(run_scenario(scenario(act, provider={"headers": sent})))
 
 
+@pytest.mark.parametrize("preamble", [True, False])
+def test_silence_before_the_first_output_is_bounded_by_the_idle_timeout(preamble: bool) -> None:
+    stall = {"act": "stream", "chunks": [], "end": "stall", "preamble": preamble}
+    answer = {"act": "stream", "chunks": ["a"]}
+    policy = {"idle_timeout_s": 20, "max_retries": 1}
+    report = run_scenario(scenario(stall, answer, calls=[{"id": "c1", "op": "stream"}], policy=policy))
+    assert (outcome(report)["ok"]["text"], report.observed["waited_s"]["c1"]) == ("a", 21)
+
+
+def test_pings_before_the_first_output_are_signs_of_life() -> None:
+    act = {"act": "stream", "chunks": ["a"], "timeline": [[15, "ping"], [30, "ping"], [45, "chunk"]]}
+    calls = [{"id": "c1", "op": "stream"}]
+    report = run_scenario(scenario(act, calls=calls, provider={"kind": "anthropic"}, policy={"idle_timeout_s": 20}))
+    assert outcome(report)["ok"]["at"] == 45
+
+
 def test_c1_to_c3_are_three_calls_at_once() -> None:
     report = run_scenario(scenario({**OK, "delay_s": 5}, calls=[{"id": "c1..c3"}]))
     assert [row["ok"]["at"] for row in report.observed["results"]] == [5.0, 5.0, 5.0]
