@@ -122,14 +122,15 @@ class History:
 
 
 _EARLIER: Final = (
-    r"(\w+\d+(?:\s*(?:,|and|then)\s*\w+\d+)*)\s*"
+    r"(\w+\d+(?:\s*(?:,|\+|and|then)\s*[a-z]\w*\d+)*)\s*"
     r"(\+\s*(?:the |an? |its |\d+ |two )?tool results?)?\s*(\+\s*(?:an? |the )?(?:new |next )?user.*)?"
 )
 
 
 def history(text: str) -> History:
-    """Read `c1`, `c1 + tool result`, `c1, c2 + tool results + user`, or a described assistant turn."""
-    if found := re.fullmatch(_EARLIER, text.strip()):
+    """Read `c1`, `c1's reply`, `c1 + tool result`, `c1, c2 + tool results + user`, or a described assistant turn."""
+    plain = re.sub(r"(\d)(?:'s)? (?:reply|answer|turn|with (?:its|the) (?:thinking|reasoning))\b", r"\1", text.strip())
+    if found := re.fullmatch(_EARLIER, plain):
         return History(tuple(re.findall(r"\w*\d+", found[1])), bool(found[2]), asked=bool(found[3]))
     if re.match(r"(?:an? )?assistant turn", text):
         return History(invented=_invented_turn(text))

@@ -141,7 +141,7 @@ def _timeouts(policy: written.Policy) -> Timeouts:
         first_byte=policy.first_byte_timeout_s or idle,
         first_token=policy.first_token_timeout_s or attempt,
         idle=idle,
-        quiet=policy.idle_timeout_s,
+        quiet=None if policy.first_token_timeout_s else policy.idle_timeout_s,
     )
 
 

@@ -187,6 +187,13 @@ def test_silence_before_the_first_output_is_bounded_by_the_idle_timeout(preamble
     assert (outcome(report)["ok"]["text"], report.observed["waited_s"]["c1"]) == ("a", 21)
 
 
+def test_a_first_token_timeout_that_is_given_is_what_counts_before_the_first_output() -> None:
+    stall = {"act": "stream", "chunks": [], "end": "stall", "preamble": True}
+    policy = {"idle_timeout_s": 20, "first_token_timeout_s": 30, "max_retries": 0}
+    report = run_scenario(scenario(stall, calls=[{"id": "c1", "op": "stream"}], policy=policy))
+    assert report.observed["waited_s"]["c1"] == 30
+
+
 def test_pings_before_the_first_output_are_signs_of_life() -> None:
     act = {"act": "stream", "chunks": ["a"], "timeline": [[15, "ping"], [30, "ping"], [45, "chunk"]]}
     calls = [{"id": "c1", "op": "stream"}]

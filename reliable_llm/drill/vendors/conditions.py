@@ -156,6 +156,10 @@ def _empty_text(request: Incoming) -> bool:
     return any(message.get("content") == "" for message in messages(request.body))
 
 
+def _count(request: Incoming, role: str) -> int:
+    return sum(1 for _ in messages(request.body, role))
+
+
 def _same_role_twice(request: Incoming) -> bool:
     roles = [message.get("role") for message in messages(request.body)]
     return any(a == b != "tool" for a, b in itertools.pairwise(roles))
@@ -196,14 +200,21 @@ _FORMS: Final[dict[str, Callable[[re.Match[str]], Iterator[Test]]]] = {
     rf"^(?:header {_NAME}|{_NAME} header) (?:is )?{_SAID}(?: (\S+))?$": _header,
     r"(?:missing|altered).*before the tool_?use": _just(_thinking_not_returned),
     r"signature not issued|foreign (?:signature|thinking)|another issuer": _just(_foreign_thinking),
-    r"any (?:thinking|reasoning)": _just(lambda request: bool(_thoughts(request))),
-    r"(?:assistant )?prefill|(?:last|final) message .*assistant": _just(_prefill),
-    r"empty text": _just(_empty_text),
-    r"same role": _just(_same_role_twice),
+    r"(?:any|^an?|^) ?(?:thinking|reasoning)(?: blocks?)?(?: in the (?:history|request|messages))?$": _just(
+        lambda request: bool(_thoughts(request))
+    ),
+    r"(?:assistant )?prefill|(?:last|final) message .*assistant|ends? with an? assistant": _just(_prefill),
+    r"\b(?:empty|blank) (?:[\w ]* )?(?:text|content|block)": _just(_empty_text),
+    r"(?:more than one|two|several) system messages?": _just(lambda request: _count(request, "system") > 1),
+    r"\bsystem (?:role|message) in the messages": _just(lambda request: any(messages(request.body, "system"))),
+    r"same role|consecutive (?:user|assistant) (?:messages|turns)": _just(_same_role_twice),
     r"\bid\b.*(?:longer|outside|over)": _just(_bad_ids),
-    r"(?:unpaired|without (?:its|a|matching) (?:call|result)|no matching)": _just(_unpaired),
+    r"unpaired|orphan|without (?:(?:its|a|matching) )?(?:call|result|tool_?(?:use|result|call))|no matching": _just(
+        _unpaired
+    ),
     r"^(?:no|without) ([\w -]+)$|^([\w -]+?) (?:missing|absent)$": _missing,
     r"^([\w -]+?) (?:above|over|more than|greater than|>) ?(\d+)": _above,
-    r"^(.+?) (?:is |are )?(?:present|set|given|sent|in the request)$": _present,
+    r"^(?:any )?(.+?) (?:is |are )?(?:present|set|given|sent|anywhere|in the (?:request|body))$": _present,
+    r"^any ([\w ]+)$": _present,
     r"^(?:request |body |it )?(?:contains|includes|has|carries) (?:an? |any |the )?([\w ]+)$": _present,
 }

@@ -1,4 +1,7 @@
-"""Headers that a script gives as a time from now: `HTTP-date +30s`, `now+30s`, `rfc3339 now+30s`, `epoch +30`."""
+"""Headers that a script gives as a time from now: `HTTP-date +30s`, `now+30s`, `rfc3339 now+30s`, `epoch +30`.
+
+`HTTP-date 30 s from now`, `HTTP-date in 30 s` and `HTTP-date 30 s ago` are read as well.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,13 @@ def dated(headers: Mapping[str, str], now: float) -> dict[str, str]:
 
 
 def _written(value: str, now: float) -> str:
+    value = re.sub(r"(date\b.*?) (?:in )?(\d+(?:\.\d+)? ?[smh]) ago\b", r"\1 -\2", value, flags=re.IGNORECASE)
+    value = re.sub(
+        r"(date\b.*?) (?:in )?(\d+(?:\.\d+)? ?[smh])(?: (?:from now|ahead|later))?$",
+        r"\1 +\2",
+        value,
+        flags=re.IGNORECASE,
+    )
     found = re.search(
         r"(?:date|now|rfc ?3339|iso|epoch|unix).*?([+-]) ?(\d+(?:\.\d+)?) ?(s|m|h)?\b", value, re.IGNORECASE
     )
