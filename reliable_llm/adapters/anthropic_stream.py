@@ -56,6 +56,7 @@ class AnthropicStream:
         self._chunks: AsyncGenerator[Any, None] = response.aiter_bytes()
         self._decoder = SSEDecoder()
         self._assembly = StreamAssembly(prepared.target.candidate, prepared.answer_tool)
+        self._received: deque[ServerEvent] = deque()
         self._ready: deque[StreamEvent] = deque()
         self._failure: ReliableLLMError | None = None
         self._head: bytes | None = b""
@@ -69,7 +70,11 @@ class AnthropicStream:
                 raise self._failure
             if self._assembly.finished:
                 raise StopAsyncIteration
-            await self._receive()
+            if self._received:
+                # One at a time: the first token must not wait until everything that came with it is decoded.
+                self._read(self._received.popleft())
+            else:
+                await self._receive()
         return self._ready.popleft()
 
     def reply(self) -> AdapterReply:
@@ -99,7 +104,7 @@ class AnthropicStream:
     # ------------------------------------------------------------ receiving
 
     async def _receive(self) -> None:
-        """Take the next piece of the body; leave what it means in `_ready`, or the failure in `_failure`."""
+        """Take the next piece of the body; leave its events in `_received`, or the failure in `_failure`."""
         try:
             chunk = await anext(self._chunks, None)
         except Exception as broken:  # noqa: BLE001 - the SDK wraps nothing here: whatever the transport raises
@@ -109,7 +114,7 @@ class AnthropicStream:
             self._take(self._decoder.flush() if chunk is None else self._decoder.feed(chunk), chunk or b"")
         except ValueError as broken:
             self._fail(self._malformed(broken))
-        if chunk is None and not self._assembly.finished and self._failure is None:
+        if chunk is None and not self._received and self._failure is None:
             self._fail(self._cut())
 
     def _take(self, events: list[ServerEvent], chunk: bytes) -> None:
@@ -119,10 +124,14 @@ class AnthropicStream:
             self._ready.append(Alive())
             return
         self._head = None
-        for event in events:
+        self._received.extend(events)
+
+    def _read(self, event: ServerEvent) -> None:
+        """Leave what an event means in `_ready`, or the failure in `_failure`."""
+        try:
             self._event(event)
-            if self._assembly.finished or self._failure is not None:
-                return
+        except ValueError as broken:
+            self._fail(self._malformed(broken))
 
     def _event(self, event: ServerEvent) -> None:
         if event.data == b"[DONE]":  # some gateways add OpenAI's end mark; it proves nothing here

@@ -109,6 +109,7 @@ class OpenAIStream:
         self._assembly = assembly
         self._response: httpx2.Response | None = None
         self._batches: AsyncGenerator[list[ServerEvent], None] | None = None
+        self._batch: deque[ServerEvent] = deque()
         self._queue: deque[StreamEvent] = deque()
         self._error: ReliableLLMError | None = None
         self._ended = False
@@ -177,10 +178,20 @@ class OpenAIStream:
                 raise error
             if self._ended:
                 raise StopAsyncIteration
-            await self._read_on()
+            if self._batch:
+                self._take_next()
+            else:
+                await self._read_on()
         return self._queue.popleft()
 
+    def _take_next(self) -> None:
+        """Take one event: the first token must not wait until everything that came with it is decoded."""
+        self._take(self._batch.popleft())
+        if not self._queue and not self._batch and not self._ended and self._error is None:
+            self._queue.append(_ALIVE)
+
     async def _read_on(self) -> None:
+        """Receive the next events. Bytes that are none are a sign of life."""
         try:
             batch = await self._next_batch()
         except self._client.errors as exc:
@@ -192,11 +203,8 @@ class OpenAIStream:
         if batch is None:
             self._end(ConnectionFailedError("the stream ended without its terminal event"))
             return
-        for event in batch:
-            self._take(event)
-            if self._ended or self._error is not None:
-                return
-        if not self._queue:
+        self._batch.extend(batch)
+        if not batch:
             self._queue.append(_ALIVE)
 
     async def _next_batch(self) -> list[ServerEvent] | None:
