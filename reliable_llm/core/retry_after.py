@@ -41,6 +41,10 @@ _LEAD = (
 _TEXT_DURATION = Guarded(
     rf"\b{_LEAD}[^.\n\d]{{0,24}}?\s?(?:in|after|for|wait|of|:)?\s?\(?((?:{_GO_PART}){{2,5}}(?![a-z])|{_DURATION})"
 )
+# A .NET TimeSpan, as Azure's gateways write it: 00:01:30, or 2.10:30:00 with days.
+_TEXT_CLOCK = Guarded(
+    rf"\b(?:{_LEAD}|replenished)[^.\n\d]{{0,24}}?\s?(?:in|after)\s(?:(\d{{1,3}})\.)?(\d{{1,2}}):(\d\d):(\d\d)(?![\d:])"
+)
 _TEXT_SECONDS = Guarded(r"\bretry[-_ ]after[\"']?\s?[:=]?\s?[\"']?(\d{1,12}(?:\.\d{1,12})?)(?!\.?\d|[\w-])")
 _TEXT_DATE = Guarded(
     r"(?:\b(?:resets?|regain access|available again|try again|retry)\b[^.\d\n]{0,24}|将在 ?|于 ?)"
@@ -187,6 +191,9 @@ def _text_waits(message: str, now: float, *, local: bool) -> Iterator[float]:
         return
     for found in _TEXT_DURATION.all(message):
         yield from _some(_duration(found.group(1)))
+    for found in _TEXT_CLOCK.all(message):
+        days, hours, minutes, rest = (int(group or 0) for group in found.groups())
+        yield from _some(_sane(float(days * 86_400 + hours * 3_600 + minutes * 60 + rest)))
     for found in _TEXT_AFTER.all(message):
         yield from _some(_sane(float(found.group(1)) * _AFTER_UNITS[found.group(2)]))
     for found in _TEXT_SECONDS.all(message):
