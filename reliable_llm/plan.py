@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from reliable_llm.adapters.base import Target
 from reliable_llm.core.backoff import HINT_SPREAD
 from reliable_llm.core.features import EMULATED, SPELLINGS, done_without
+from reliable_llm.core.pacing import Demand
+from reliable_llm.core.recovery import FOREVER
 from reliable_llm.core.route import Stop, lacking, obstacle
 from reliable_llm.core.truncation import possible_cuts
 from reliable_llm.core.visit import Visit
@@ -22,20 +24,26 @@ if TYPE_CHECKING:
     from reliable_llm.driver import Driver
     from reliable_llm.provider import Provider
 
+# What `status` counts with, too: whether there is room at all.
+_SHORT: Final = Demand(tokens=1.0, priority=0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedCandidate:
     """One candidate of a plan.
 
     `out` says why it cannot serve the request at all, None where it can; `rests` is in how many seconds it would be
-    ready, 0 for now, None where that is not known. `dropped` names what it has no word for, `emulated` what it would be
-    asked for in another form. `worst_case` bounds the seconds that it may take: for all of an answer, or for the first
-    output of a stream. Waiting for a place of `max_concurrency` is not in it.
+    ready, 0 for now, None where that is not known. `queues` is in about how many seconds a call would have its turn
+    where the provider has `limits` (a short one: its tokens are not estimated), 0 for at once, None where that depends
+    on when others end. `dropped` names what it has no word for, `emulated` what it would be asked for in another form.
+    `worst_case` bounds the seconds that it may take: for all of an answer, or for the first output of a stream. Neither
+    `queues` nor waiting for a place of `max_concurrency` is in it.
     """
 
     candidate: Candidate
     out: str | None
     rests: float | None
+    queues: float | None
     dropped: tuple[str, ...]
     emulated: tuple[str, ...]
     worst_case: float
@@ -49,6 +57,8 @@ class PlannedCandidate:
             return f"{self.candidate}: out ({self.out})"
         told = [f"up to {self.worst_case:.0f} s"]
         told += ["resting"] if self.rests is None else [f"ready in {self.rests:.0f} s"] if self.rests else []
+        told += ["queues until another request ends"] if self.queues is None else []
+        told += [f"queues for about {self.queues:.0f} s"] if self.queues else []
         told += [f"without {', '.join(self.dropped)}"] if self.dropped else []
         told += [f"in another form: {', '.join(self.emulated)}"] if self.emulated else []
         return f"{self.candidate}: {'; '.join(told)}"
@@ -98,11 +108,13 @@ class Planner:
         dropped: tuple[str, ...] = ()
         if out is None:
             out, dropped = self._translated(request, stop, without)
-        back = Visit(stop).back_at(now)
+        visit = Visit(stop, demand=_SHORT)
+        back, turn = visit.back_at(now), visit.queue_at(now)
         return PlannedCandidate(
             candidate=stop.candidate,
             out=out,
             rests=None if back is None else max(0.0, back - now),
+            queues=None if turn == FOREVER else max(0.0, turn - now),
             dropped=dropped,
             emulated=tuple(sorted(without)) if out is None else (),
             worst_case=self._worst_case(request, stop, needs) if out is None else 0.0,

@@ -14,6 +14,7 @@ from reliable_llm import (
     ContextWindowError,
     FailoverChat,
     InvalidRequestError,
+    Limits,
     Plan,
     ReliableLLMError,
     RetryPolicy,
@@ -21,7 +22,7 @@ from reliable_llm import (
     UnsupportedFeatureError,
 )
 from reliable_llm.errors import Kind
-from reliable_llm.types import HostedTool, Image, Message, Text, Tool, ToolCall
+from reliable_llm.types import AdapterReply, HostedTool, Image, Message, Text, Tool, ToolCall
 from tests.support import (
     CLAUDE,
     GPT,
@@ -30,6 +31,7 @@ from tests.support import (
     ManualClock,
     ScriptedAdapter,
     Vendor,
+    answer,
     anthropic_ok,
     fails,
     openai_error,
@@ -124,6 +126,33 @@ async def test_a_resting_candidate_is_told_with_the_seconds_it_rests() -> None:
     clock.advance(30)
 
     assert chat.plan("hi").candidates[0].rests == 60.0
+
+
+async def test_a_candidate_whose_limits_leave_no_room_is_told_with_the_seconds_in_the_queue() -> None:
+    limited = provider("a", ScriptedAdapter(), limits=Limits(requests_per_minute=6))
+    chat = FailoverChat([limited, provider("b", ScriptedAdapter())], clock=ManualClock())
+    before = chat.plan("hi").candidates
+    await chat("hi")
+    after = chat.plan("hi").candidates
+
+    assert [each.queues for each in before] == [0.0, 0.0]
+    assert [each.queues for each in after] == [pytest.approx(10.0), 0.0]
+    assert "queues for about 10 s" in str(after[0])
+    assert "queues" not in str(after[1])
+
+
+async def test_a_candidate_all_of_whose_places_are_taken_queues_until_another_request_ends() -> None:
+    plans: list[Plan] = []
+
+    async def looking() -> AdapterReply:
+        plans.append(chat.plan("hi"))
+        return answer()
+
+    chat = FailoverChat([provider("a", ScriptedAdapter(looking), limits=Limits(max_concurrency=1))])
+    await chat("hi")
+
+    assert plans[0].candidates[0].queues is None
+    assert "queues until another request ends" in str(plans[0])
 
 
 async def test_a_learned_lack_is_in_the_plan() -> None:
