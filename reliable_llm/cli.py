@@ -168,7 +168,9 @@ def _add_source(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
-    file = parser.add_argument("file", metavar="FILE", help="one failure a line, as JSON; - reads standard input")
+    file = parser.add_argument(
+        "file", metavar="FILE", help="one failure as text, or one a line as JSON; - reads standard input"
+    )
     names_a_file(file)
     parser.add_argument("--json", action="store_true", help="print one JSON object a failure")
     parser.add_argument("--status", metavar="N", type=int, help="the HTTP status that came with a bare body")
@@ -184,7 +186,7 @@ def _add_drill(parser: argparse.ArgumentParser) -> None:
     config = parser.add_argument("--config", metavar="FILE", help="rehearse with the policies of this TOML file")
     for argument in (files, page, picture, config):
         names_a_file(argument)
-    parser.add_argument("--story", metavar="NAME", help="the built-in story to tell")
+    parser.add_argument("--story", metavar="NAME", help="the built-in story to tell (drill names them all)")
     parser.add_argument("--seed", type=int, default=0, help="what chance is drawn from (default 0)")
     parser.set_defaults(run=_drill)
 

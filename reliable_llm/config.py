@@ -218,7 +218,8 @@ def _provider(node: Node, timeouts: Timeouts, retry: RetryPolicy, environ: Mappi
     except ConfigurationError as error:
         node.refuse(str(error))
     if not provider.keys:
-        node.refuse("has no key: add keys_env = [...], or set the variable that this vendor's own tools read")
+        usual = VENDORS[provider.vendor].key_variable if provider.vendor in VENDORS else None
+        node.refuse("has no key: " + (f"set {usual}, or add keys_env = [...]" if usual else "add keys_env = [...]"))
     return provider
 
 

@@ -22,6 +22,7 @@ from reliable_llm.core.unwrap import mapping, unwrap
 from reliable_llm.diagnosis import body_in_text, diagnose
 from reliable_llm.errors import ConfigurationError, Kind, Verdict
 from reliable_llm.replay import Recorded, Replay
+from reliable_llm.tomlfile import nearest
 from reliable_llm.vendors import VENDORS
 
 _ANTHROPIC: Final = ("anthropic", "bedrock", "vertex", "vertex-anthropic")
@@ -70,7 +71,7 @@ def run(
     try:
         recorded = list(read(_text(path), status=status, vendor=vendor))
     except ConfigurationError as exc:
-        sys.stderr.write(f"explain: {exc}\n")
+        sys.stderr.write(f"reliable-llm: {exc}\n")
         return 2
     target = out or sys.stdout
     for line in asyncio.run(_explain(recorded, as_json=as_json)):
@@ -112,6 +113,8 @@ def read(text: str, *, status: int | None = None, vendor: str | None = None) -> 
     """Yield the failures that *text* records. Raises `ConfigurationError` with a clear message for what is none."""
     if status is not None and not 100 <= status <= 599:
         raise ConfigurationError(f"--status {status} is no HTTP status")
+    if vendor is not None and vendor not in {*VENDORS, *_ANTHROPIC, "unknown"}:
+        raise ConfigurationError(f"--vendor: unknown vendor {vendor!r}{nearest(vendor, list(VENDORS))}")
     if not text.strip():
         raise ConfigurationError("the input is empty: expected one failure a line, as JSON, or an exception's text")
     if text.lstrip()[0] not in "{[":

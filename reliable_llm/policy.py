@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -24,9 +25,12 @@ def check_number(
 
 
 def _check_kinds(owner: str, name: str, kinds: object) -> None:
-    if not isinstance(kinds, frozenset | set | tuple | list) or not all(kind in set(Kind) for kind in kinds):
-        known = ", ".join(sorted(Kind))
-        raise ConfigurationError(f"{owner}.{name} must hold kinds of failure ({known}), got {kinds!r}")
+    if not isinstance(kinds, frozenset | set | tuple | list):
+        raise ConfigurationError(f"{owner}.{name} must hold kinds of failure, in a list, got {kinds!r}")
+    for kind in kinds:
+        if kind not in set(Kind):
+            known = ", ".join(difflib.get_close_matches(str(kind), list(Kind), n=1) or sorted(Kind))
+            raise ConfigurationError(f"{owner}.{name} must hold kinds of failure ({known}), and {kind!r} is none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

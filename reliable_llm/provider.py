@@ -14,11 +14,10 @@ from reliable_llm.policy import Limits, RetryPolicy, Timeouts, check_number
 from reliable_llm.provider_checks import (
     checked_capabilities,
     checked_concurrency,
-    checked_limits,
     checked_models,
     checked_name,
-    checked_retry,
     checked_rules,
+    checked_settings,
     checked_url,
     credentials_of,
     labels_of,
@@ -212,8 +211,8 @@ class Provider:
             timeouts=timeouts or Timeouts(),
             capabilities=checked_capabilities(name, capabilities, by_model),
             max_concurrency=checked_concurrency(name, max_concurrency),
-            limits=checked_limits(name, limits),
-            retry=checked_retry(name, retry),
+            limits=checked_settings(name, "limits", limits, Limits),
+            retry=checked_settings(name, "retry", retry, RetryPolicy),
             custom=adapter,
         )
 
@@ -302,8 +301,8 @@ def _build(
         capabilities=checked_capabilities(name, capabilities, by_model),
         classify=checked_rules(name, classify),
         max_concurrency=checked_concurrency(name, max_concurrency),
-        limits=checked_limits(name, limits),
-        retry=checked_retry(name, retry),
+        limits=checked_settings(name, "limits", limits, Limits),
+        retry=checked_settings(name, "retry", retry, RetryPolicy),
         pool_limit=pool_limit,
         clients=own,
     )

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from reliable_llm.credentials import Credential, credentials
 from reliable_llm.errors import ConfigurationError
-from reliable_llm.policy import Limits, RetryPolicy, check_number
+from reliable_llm.policy import check_number
 from reliable_llm.tomlfile import nearest
 from reliable_llm.types import Capabilities
 
 if TYPE_CHECKING:
     from reliable_llm.core.classify import Rule
     from reliable_llm.vendors import VendorPreset
+
+_T = TypeVar("_T")
 
 
 def refuse_beside_clients(provider: str, clients: tuple[object, ...], **given: object) -> None:
@@ -129,15 +131,10 @@ def checked_concurrency(provider: str, limit: int | None) -> int | None:
     return limit
 
 
-def checked_retry(provider: str, retry: object) -> RetryPolicy | None:
-    if retry is not None and not isinstance(retry, RetryPolicy):
+def checked_settings(provider: str, name: str, given: object, kind: type[_T]) -> _T | None:
+    """Return what is *given* as *name*, an instance of *kind* or None."""
+    if given is not None and not isinstance(given, kind):
         raise ConfigurationError(
-            f"retry of provider {provider!r} must be a RetryPolicy(...), got {type(retry).__name__}"
+            f"{name} of provider {provider!r} must be {kind.__name__}(...), got {type(given).__name__}"
         )
-    return retry
-
-
-def checked_limits(provider: str, limits: object) -> Limits | None:
-    if limits is not None and not isinstance(limits, Limits):
-        raise ConfigurationError(f"limits of provider {provider!r} must be Limits(...), got {type(limits).__name__}")
-    return limits
+    return given

@@ -18,7 +18,7 @@ The vendors answer the real SDKs, byte for byte. `reliable_llm_drill` is a pytes
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import TypeVar
+from typing import Required, TypedDict, TypeVar, Unpack
 
 import httpx2
 
@@ -27,7 +27,7 @@ from reliable_llm.drill.clock import DrillClock
 from reliable_llm.drill.scenario import Act, Upstream
 from reliable_llm.drill.vendors.observed import Arrival
 from reliable_llm.drill.vendors.wire import Site, Vendors
-from reliable_llm.policy import Timeouts
+from reliable_llm.policy import Limits, RetryPolicy, Timeouts
 from reliable_llm.provider import Provider
 from reliable_llm.types import Capabilities
 
@@ -36,6 +36,7 @@ __all__ = [
     "Arrival",
     "Drill",
     "DrillClock",
+    "Simulated",
     "act",
     "connection_refused",
     "error",
@@ -49,6 +50,17 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+
+class Simulated(TypedDict, total=False):
+    """What a simulated provider may be given: as for `Provider.openai`, but that it has one key, `k1`, by default."""
+
+    models: Required[Sequence[str]]
+    keys: Sequence[str]
+    timeouts: Timeouts | None
+    capabilities: Capabilities | None
+    limits: Limits | None
+    retry: RetryPolicy | None
 
 
 class Drill:
@@ -74,49 +86,17 @@ class Drill:
         transport = self._vendors.transport(Site(name=provider, pool_limit=pool_limit))
         return httpx2.AsyncClient(transport=transport, trust_env=False)
 
-    def openai(
-        self,
-        name: str = "openai",
-        *,
-        models: Sequence[str],
-        keys: Sequence[str] = ("k1",),
-        timeouts: Timeouts | None = None,
-        capabilities: Capabilities | None = None,
-    ) -> Provider:
+    def openai(self, name: str = "openai", **given: Unpack[Simulated]) -> Provider:
         """Return a provider that speaks OpenAI's protocol to the simulated vendor *name*."""
-        client = self.http_client(name)
-        return Provider.openai(
-            name=name,
-            models=models,
-            keys=keys,
-            vendor="openai",
-            base_url="https://openai.example/v1",
-            timeouts=timeouts,
-            capabilities=capabilities,
-            http_client=client,
-        )
+        given.setdefault("keys", ("k1",))
+        client, url = self.http_client(name), "https://openai.example/v1"
+        return Provider.openai(name=name, vendor="openai", base_url=url, http_client=client, **given)
 
-    def anthropic(
-        self,
-        name: str = "anthropic",
-        *,
-        models: Sequence[str],
-        keys: Sequence[str] = ("k1",),
-        timeouts: Timeouts | None = None,
-        capabilities: Capabilities | None = None,
-    ) -> Provider:
+    def anthropic(self, name: str = "anthropic", **given: Unpack[Simulated]) -> Provider:
         """Return a provider that speaks Anthropic's protocol to the simulated vendor *name*."""
-        client = self.http_client(name)
-        return Provider.anthropic(
-            name=name,
-            models=models,
-            keys=keys,
-            vendor="anthropic",
-            base_url="https://anthropic.example",
-            timeouts=timeouts,
-            capabilities=capabilities,
-            http_client=client,
-        )
+        given.setdefault("keys", ("k1",))
+        client, url = self.http_client(name), "https://anthropic.example"
+        return Provider.anthropic(name=name, vendor="anthropic", base_url=url, http_client=client, **given)
 
     # ---------------------------------------------------------------- running
 

@@ -23,7 +23,7 @@ def read(file: str) -> Node:
     try:
         return Node(file, "", tomllib.loads(Path(file).read_text(encoding="utf-8-sig")))
     except OSError as error:
-        refuse(file, f"cannot be read: {error.strerror or type(error).__name__}")
+        refuse(file, f"cannot be read: {error.strerror or type(error).__name__}; check the path")
     except UnicodeDecodeError:
         refuse(file, "is not UTF-8 text: save it as UTF-8")
     except tomllib.TOMLDecodeError as error:
@@ -57,7 +57,8 @@ class Node:
     def items(self) -> list[Node]:
         """Return the values of a list that is not empty."""
         if not isinstance(self.value, list):
-            self.refuse(f"must be a list, got {_word(self.value)}")
+            written = f": write [[{self.path}]] instead of [{self.path}]" if isinstance(self.value, dict) else ""
+            self.refuse(f"must be a list, got {_word(self.value)}{written}")
         if not self.value:
             self.refuse("is empty: give at least one")
         return [Node(self.file, f"{self.path}[{n}]", value) for n, value in enumerate(self.value)]

@@ -70,6 +70,25 @@ def test_the_settings_of_the_file_are_in_what_is_told(capsys: pytest.CaptureFixt
     assert "the key rests 600 s" in told(capsys, str(file))
 
 
+@pytest.mark.parametrize(
+    ("limits", "says"),
+    [
+        ("{}", "each key: as fast as the vendor's headers say; further calls queue, at most 10000"),
+        (
+            "{ requests_per_minute = 60, tokens_per_minute = 1e6, queue = 5 }",
+            "each key: at most 60 requests a minute, 1,000,000 tokens a minute; further calls queue, at most 5",
+        ),
+        ("{ max_concurrency = 4 }", "each key: at most 4 requests at once; further calls queue"),
+    ],
+)
+def test_limits_are_told_with_their_candidate(
+    capsys: pytest.CaptureFixture[str], file: Path, limits: str, says: str
+) -> None:
+    file.write_text(FILE.replace('kind = "openai"', f'kind = "openai"\nlimits = {limits}'), encoding="utf-8")
+
+    assert says in told(capsys, str(file))
+
+
 def test_a_provider_in_no_candidate_is_told(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     file.write_text(FILE.replace('"openai/gpt-5.1", ', ""), encoding="utf-8")
 
@@ -111,6 +130,11 @@ def test_with_one_key_and_one_candidate_nothing_else_is_promised() -> None:
 def test_a_rate_limited_candidate_is_waited_for_longer_where_there_is_no_other() -> None:
     assert "a wait of up to 1 s" in does(Kind.RATE_LIMITED)
     assert "a wait of up to 30 s" in does(Kind.RATE_LIMITED, candidates=False)
+
+
+def test_one_provider_with_several_models_has_candidates_that_rest() -> None:
+    assert does(Kind.SERVER_ERROR).endswith("; the candidate rests 15 s")
+    assert "rests" not in does(Kind.SERVER_ERROR, candidates=False)
 
 
 def test_retries_are_those_of_the_policy() -> None:

@@ -310,7 +310,7 @@ def test_a_byte_order_mark_is_forgiven(file: Path) -> None:
         ("[[providers]]", "[[provider]]", "unknown key 'provider': did you mean 'providers'?"),
         ('"openai"', '"opnai"', "providers[0].kind: unknown kind 'opnai': did you mean 'openai'?"),
         ('"openai"', "5", "providers[0].kind: must be a string, got a number"),
-        ('keys = ["sk-a"]', "", "providers[0]: has no key: add keys_env"),
+        ('keys = ["sk-a"]', "", "providers[0]: has no key: set OPENAI_API_KEY, or add keys_env"),
         ('["gpt-5.1"]', '"gpt-5.1"', "providers[0].models: must be a list, got a string"),
         ('["gpt-5.1"]', "[]", "providers[0].models: is empty"),
         ('["gpt-5.1"]', "[1]", "providers[0].models[0]: must be a string, got a number"),
@@ -356,11 +356,17 @@ def test_a_bad_setting_of_a_provider_is_named_with_its_place(file: Path, line: s
         ("[retry]\nmax_retries = nan", "retry: RetryPolicy.max_retries must be a whole number"),
         ("[retry]\nbackoff = '1'", "retry: RetryPolicy.backoff must be a number"),
         ("[retry]\nwait_for_cooldown = 1", "retry.wait_for_cooldown: must be true or false, got a number"),
-        ("[retry]\nfailover_on = ['contentpolicy']", "retry: RetryPolicy.failover_on must hold kinds of failure"),
+        (
+            "[retry]\nfailover_on = ['contentpolicy']",
+            "retry: RetryPolicy.failover_on must hold kinds of failure (content_policy), and 'contentpolicy' is none",
+        ),
         ("[retry]\nfailover_on = [['content_policy']]", "retry: holds a list or a table where a single value belongs"),
         ("[recovery]\nquota = 0", "recovery: RecoveryPolicy.quota must be"),
         ("[recovery]\nbreaker = 5", "recovery.breaker: must be a table, got a number"),
-        ("[recovery]\nbreaker = { sever_error = 5 }", "recovery: RecoveryPolicy.breaker must hold kinds of failure"),
+        (
+            "[recovery]\nbreaker = { sever_error = 5 }",
+            "recovery: RecoveryPolicy.breaker must hold kinds of failure (server_error)",
+        ),
         ("[timeouts]\nconnect = inf", "timeouts: Timeouts.connect must be a number"),
         ("[[providers]]\nkind='openai'\nkeys=['sk-b']\nmodels=['m']", "providers: 2 providers are named 'openai'"),
     ],
@@ -386,12 +392,19 @@ def test_a_file_that_is_not_toml_is_refused_with_the_line(file: Path) -> None:
     assert "line 2" in refused(file, "[retry]\nmax_retries =\n")
 
 
+def test_one_table_where_a_list_of_tables_belongs_is_told_how_to_write(file: Path) -> None:
+    says = "providers: must be a list, got a table: write [[providers]] instead of [providers]"
+    assert refused(file, '[providers]\nkind = "openai"\n') == says
+
+
 def test_a_file_without_providers_is_refused(file: Path) -> None:
     assert refused(file, "[retry]\n").startswith("no provider: add a [[providers]] table")
 
 
 def test_a_missing_file_is_refused(file: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"llm\.toml: cannot be read: No such file"):
+    with pytest.raises(
+        ConfigurationError, match=r"llm\.toml: cannot be read: No such file or directory; check the path"
+    ):
         load(file)
 
 

@@ -211,6 +211,13 @@ def test_a_status_that_is_none_is_told(capsys: pytest.CaptureFixture[str], tmp_p
     assert "--status 42" in capsys.readouterr().err
 
 
+def test_a_vendor_that_nobody_knows_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "body"
+    file.write_text("{}")
+    assert run(str(file), status=429, vendor="opnai") == 2
+    assert "unknown vendor 'opnai': did you mean 'openai'?" in capsys.readouterr().err
+
+
 # ---------------------------------------------------------------- for people
 
 

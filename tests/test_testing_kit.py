@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reliable_llm import FailoverChat, RateLimitedError, Timeouts
+from reliable_llm import FailoverChat, Limits, RateLimitedError, Timeouts
 from reliable_llm.pytest_plugin import reliable_llm_drill  # noqa: F401 - a fixture
 from reliable_llm.testing import (
     Drill,
@@ -106,3 +106,12 @@ def test_a_stream_left_open_is_a_leak() -> None:
     drill.run(leave_open())
     with pytest.raises(AssertionError, match="request 1 to openai"):
         drill.assert_all_closed()
+
+
+def test_a_simulated_provider_may_have_limits(drill: Drill) -> None:
+    drill.answers("openai", ok("hi"))
+    chat = FailoverChat([drill.openai(models=["m1"], limits=Limits(requests_per_minute=6))], clock=drill.clock)
+    drill.run(chat("hi"))
+    drill.run(chat("hi"))
+
+    assert drill.now >= 10

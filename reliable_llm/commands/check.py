@@ -11,7 +11,7 @@ from reliable_llm.commands.remedies import remedy_for
 from reliable_llm.config import Settings, from_env, load
 from reliable_llm.errors import Kind, ReliableLLMError, default_verdict
 from reliable_llm.events import ConfigWarning
-from reliable_llm.policy import RetryPolicy
+from reliable_llm.policy import Limits, RetryPolicy
 from reliable_llm.types import Attempt, Candidate
 
 if TYPE_CHECKING:
@@ -82,8 +82,20 @@ def _candidates(chat: FailoverChat, settings: Settings) -> Iterator[str]:
         yield f"  {number}. {candidate}{_id(provider, candidate)} at {provider.endpoint}, keys {keys}"
         own = "" if provider.retry is None else f", {_more(provider.retry)} whatever [retry] says"
         yield f"     an attempt takes at most {provider.timeouts.attempt:g} s{own}"
+        if provider.limits is not None:
+            yield f"     each key: {_pace(provider.limits)}; further calls queue, at most {provider.limits.queue}"
     used = {candidate.provider for candidate in chat.route}
     yield from (f"  {name} is in no candidate: add it to route" for name in providers if name not in used)
+
+
+def _pace(limits: Limits) -> str:
+    known = (
+        (limits.requests_per_minute, "requests a minute"),
+        (limits.tokens_per_minute, "tokens a minute"),
+        (limits.max_concurrency, "requests at once"),
+    )
+    told = [f"{most:,.12g} {what}" for most, what in known if most is not None]
+    return f"at most {', '.join(told)}" if told else "as fast as the vendor's headers say"
 
 
 def _id(provider: Provider, candidate: Candidate) -> str:
@@ -115,15 +127,16 @@ def reaction(kind: Kind, settings: Settings, *, several_keys: bool, several_cand
         steps.append("a candidate known to have a larger window")
     elif (verdict.failover or kind in retry.failover_on) and several_candidates:
         steps.append("the next candidate")
+    afterwards = _afterwards(kind, settings, several_candidates=several_candidates)
     steps.append("else it is raised" if steps else "raised at once")
-    return ", then ".join(steps[:-1]) + (", " if len(steps) > 1 else "") + steps[-1] + _afterwards(kind, settings)
+    return ", then ".join(steps[:-1]) + (", " if len(steps) > 1 else "") + steps[-1] + afterwards
 
 
 def _more(retry: RetryPolicy) -> str:
     return "1 retry" if retry.max_retries == 1 else f"{retry.max_retries} retries"
 
 
-def _afterwards(kind: Kind, settings: Settings) -> str:
+def _afterwards(kind: Kind, settings: Settings, *, several_candidates: bool) -> str:
     recovery = settings.recovery
     if kind is Kind.QUOTA_EXHAUSTED:
         return f"; the key rests {recovery.quota:g} s, or until the reset that the vendor names; then one call tries it"
@@ -132,7 +145,7 @@ def _afterwards(kind: Kind, settings: Settings) -> str:
     if kind in _REMEMBERED and recovery.memory:
         return f"; remembered for {recovery.memory:g} s"
     rest = recovery.breaker.get(kind)
-    return f"; the candidate rests {rest:g} s" if rest and len(settings.providers) > 1 else ""
+    return f"; the candidate rests {rest:g} s" if rest and several_candidates else ""
 
 
 # ---------------------------------------------------------------- does it answer?

@@ -27,6 +27,9 @@ _TABLES: Final[Mapping[str, type[DataclassInstance]]] = {
     "recovery": RecoveryPolicy,
 }
 
+# For what has no default: seconds, as all of those.
+_EXAMPLE: Final = "30.0    # for example; not set by default"
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -135,7 +138,7 @@ def _quoted(texts: Iterable[str]) -> str:
 def _provider(found: Found) -> Iterator[str]:
     preset = found.preset
     yield "[[providers]]"
-    yield _noted(f'kind = "{preset.sdk}"', "the protocol that it speaks: openai or anthropic")
+    yield _noted(f'kind = "{preset.sdk}"', "the protocol that it speaks: openai, anthropic or gemini")
     yield f'name = "{preset.name}"'
     if preset.name != preset.sdk:
         yield _noted(f'vendor = "{preset.name}"', "how its failures are read")
@@ -152,6 +155,8 @@ def _provider(found: Found) -> Iterator[str]:
     elif preset.base_url is not None:
         yield f'# base_url = "{preset.base_url}"'
     yield _noted("# max_concurrency = 20", "requests under way at once; without it, there is no limit")
+    yield _noted("# limits = {}", "the pace of each key, from the vendor's headers or as you say, such as")
+    yield "# limits = { requests_per_minute = 60, tokens_per_minute = 100000, max_concurrency = 4 }"
 
 
 def _signing(found: Found) -> Iterator[str]:
@@ -182,12 +187,10 @@ def _settings(table: str, policy: type[DataclassInstance]) -> Iterator[str]:
     yield f"[{table}]"
     told = ""
     for setting in settings_of(policy):
-        if not setting.toml:
-            continue
         if setting.says != told:  # fields that one sentence explains stand together below it
             yield from textwrap.wrap(setting.says, width=116, initial_indent="# ", subsequent_indent="# ")
             told = setting.says
-        yield f"# {setting.name} = {setting.toml}"
+        yield f"# {setting.name} = {setting.toml or _EXAMPLE}"
 
 
 def _told(path: str, found: Sequence[Found]) -> str:

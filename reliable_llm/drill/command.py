@@ -56,6 +56,8 @@ def drill(
     """
     _quiet_logs()
     out = out or sys.stdout
+    if files and story_name:
+        raise ScenarioError("there are scenario files and a story to tell: give either FILE or --story NAME")
     read = [each for name in files for each in load(Path(name))] if files else [_story(story_name)]
     scenarios = [each for each in read if isinstance(each, Scenario)]
     broken = [each for each in read if isinstance(each, ScenarioError)]

@@ -53,6 +53,11 @@ def test_a_story_is_told_by_name_and_an_unknown_one_names_the_others() -> None:
         told(story_name="rain")
 
 
+def test_a_story_beside_files_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="give either FILE or --story NAME"):
+        drill(["mine.json"], story_name="region-block")
+
+
 def test_no_colour_goes_into_a_file() -> None:
     assert "\x1b" not in told()[1]
 
