@@ -111,7 +111,7 @@ def _row(
     return scope, rotate, retry, failover
 
 
-# What to do by kind, where nothing more is known (DESIGN.md, section 3). The classifier narrows single failures.
+# What to do by kind, where nothing more is known. The classifier narrows single failures.
 _DEFAULTS: Final[Mapping[Kind, tuple[Scope, bool, bool, bool]]] = MappingProxyType(
     {
         Kind.RATE_LIMITED: _row(Scope.KEY, rotate=True, retry=True, failover=True),

@@ -2,7 +2,7 @@
 
 It reads one failure a line: a row of a corpus (`{"id", "vendor", "sdk", "status", "headers", "body"}`), the bare body
 of a vendor's answer (with `--status` and `--vendor`), or an exception's text as a log has it. What it prints has gone
-through the real SDK's exception.
+through the real SDK's exception; what this package itself has logged or raised names its kind already.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from reliable_llm.core.classify import reason_of
 from reliable_llm.core.rules.statuses import BY_CLASS, BY_STATUS_CLASS
 from reliable_llm.core.unwrap import mapping, unwrap
 from reliable_llm.diagnosis import body_in_text, diagnose
-from reliable_llm.errors import ConfigurationError, Kind, Verdict
+from reliable_llm.errors import ERROR_CLASSES, ConfigurationError, Kind, Verdict, default_verdict
 from reliable_llm.replay import Recorded, Replay
 from reliable_llm.tomlfile import nearest
 from reliable_llm.vendors import VENDORS
@@ -28,6 +28,15 @@ from reliable_llm.vendors import VENDORS
 _ANTHROPIC: Final = ("anthropic", "bedrock", "vertex", "vertex-anthropic")
 
 _RAISED: Final = re.compile(r"(?:[a-z_]\w*\.){1,8}([A-Z]\w{1,80}):?\s*(.*)", re.DOTALL)
+
+# How this package's own errors, attempts (`openai/m [openai#1] quota_exhausted 429`) and log events name a kind.
+_OWN: Final = re.compile(
+    r"reliable_llm\.errors\.(\w+)|\[[^\]\s]+#\d+\] (\w+)|\b(?:kind|reason|original_error)=['\"]?(\w+)"
+)
+_OWN_NAMES: Final[Mapping[str, Kind]] = {
+    **{str(kind): kind for kind in Kind},
+    **{cls.__name__: kind for kind, cls in ERROR_CLASSES.items()},
+}
 
 # What the replay gives back to the SDK to raise.
 _BROKEN: Final = ("APIConnectionError", "APITimeoutError", "JSONDecodeError", "UnicodeDecodeError", "ProxyError")
@@ -50,6 +59,12 @@ _PERSON: Final[Mapping[Kind, str]] = {
     Kind.UNSUPPORTED: "leave the feature out for this model, or choose another one",
     Kind.INVALID_REQUEST: "correct the request",
     Kind.STREAM_INTERRUPTED: "decide whether what came can be used; restarting is opt-in",
+    Kind.INVALID_OUTPUT: "look at the schema and the prompt, raise schema_retries, or move on (failover_on)",
+    Kind.OUTPUT_TRUNCATED: "raise max_tokens, ask for less, or move on (failover_on)",
+    Kind.DEADLINE: "raise the deadline, or shorten the timeouts and retries so that more candidates fit into it",
+    Kind.QUEUE_FULL: "raise limits.queue, send less, or add a key or a provider",
+    Kind.CANCELLED: "nothing: the caller went away",
+    Kind.CLOSED: "keep the coordinator open as long as it is used: one for the whole application",
     Kind.CONFIGURATION: "correct the set-up of this provider",
 }
 _SURE: Final = {"certain": "certain", "likely": "likely", "guess": "a guess by what little is known"}
@@ -86,9 +101,18 @@ async def _explain(recorded: Sequence[Recorded], *, as_json: bool) -> list[str]:
 
 
 async def _verdict(replay: Replay, item: Recorded) -> Verdict | None:
+    own = _own_kind(str(item.body)) if item.id.startswith("text-") else None
+    if own is not None:
+        return default_verdict(own, rule="reliable_llm: its own word for it")
     if item.status == "transport" and (item.id.startswith("text-") or _tells_an_answer(str(item.body))):
         return diagnose(_as_raised(str(item.body)), vendor=item.vendor)
     return await replay.verdict(item)
+
+
+def _own_kind(text: str) -> Kind | None:
+    """Return the kind that this package has named in *text*: the last one, which is the outermost in a traceback."""
+    named = (_OWN_NAMES.get(first or second or third) for first, second, third in _OWN.findall(text))
+    return next((kind for kind in reversed([*named]) if kind is not None), None)
 
 
 def _as_raised(text: str) -> Exception:
@@ -204,6 +228,8 @@ def _headers(number: int, value: object) -> Mapping[str, str]:
 
 def _from_text(text: str, status: int | None, vendor: str | None) -> Recorded:
     """Read an exception's text, as a log has it: the body it quotes where it quotes one."""
+    if _own_kind(text) is not None:
+        return Recorded(id="text-1", status="transport", body=text)
     body, named = body_in_text(text)
     name = vendor or "openai"
     found = status or named

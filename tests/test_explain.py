@@ -10,7 +10,7 @@ import pytest
 
 from reliable_llm.core.classify import classify
 from reliable_llm.core.failure import Failure
-from reliable_llm.errors import Kind, Verdict, default_verdict
+from reliable_llm.errors import ERROR_CLASSES, Kind, Verdict, default_verdict
 from reliable_llm.explain import human, json_line, next_step, run
 
 FIELDS = ["id", "kind", "scope", "retry_after_s", "should_rotate_key", "should_retry_same", "should_failover", "why"]
@@ -167,6 +167,29 @@ def test_standard_input_is_read_for_a_dash(monkeypatch: pytest.MonkeyPatch) -> N
     out = io.StringIO()
     assert run("-", as_json=True, out=out) == 0
     assert json.loads(out.getvalue())["kind"] == "authentication"
+
+
+# ---------------------------------------------------------------- what this package has said itself
+
+
+@pytest.mark.parametrize("kind", ERROR_CLASSES)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "openai/gpt-5.1 [openai#1] {kind} 429",
+        "2026-12-01 12:00:00 [warning  ] failover    from_=openai/m1 reason={kind} to=anthropic/m2",
+        "openai.RateLimitError: Error code: 429 - {{}}\n\nreliable_llm.errors.{error}: said it",
+    ],
+)
+def test_our_own_words_are_understood(tmp_path: Path, text: str, kind: Kind) -> None:
+    told = text.format(kind=kind, error=ERROR_CLASSES[kind].__name__)
+
+    assert one(tmp_path, told)["kind"] == kind
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_has_a_word_for_a_person(kind: Kind) -> None:
+    assert not human("x", default_verdict(kind)).endswith("person: nothing\n")
 
 
 # ---------------------------------------------------------------- bad input
