@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parent.parent
 SETTINGS: Final = (
-    (RetryPolicy, "FailoverChat(retry=...), chat(retry=...)", "[retry]"),
+    (RetryPolicy, "FailoverChat(retry=...), chat(retry=...)", "[retry], or retry of a provider"),
     (RecoveryPolicy, "FailoverChat(recovery=...)", "[recovery]"),
     (Timeouts, "Provider.openai(timeouts=...)", "[timeouts], or timeouts of a provider"),
-    (Limits, "Provider.openai(limits=...)", ""),
+    (Limits, "Provider.openai(limits=...)", "limits of a provider"),
     (HedgePolicy, "FailoverChat(hedge=...)", ""),
     (BudgetPolicy, "FailoverChat(budget=...)", ""),
 )

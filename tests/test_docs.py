@@ -35,6 +35,15 @@ def test_code_in_the_recipes_runs(code: str) -> None:
     exec(compile(code, "recipes.md", "exec"), {})
 
 
+@pytest.mark.parametrize("page", ["how-it-works.md", "recipes.md"])
+def test_a_file_that_a_page_names_exists(page: str) -> None:
+    named = set(re.findall(r"`((?:[a-z_]+/)*[a-z_]+(?:\.py|/))`", (DOCS / "pages" / page).read_text(encoding="utf-8")))
+    roots = (DOCS.parent, DOCS.parent / "reliable_llm")
+
+    assert named
+    assert [name for name in sorted(named) if not any((root / name).exists() for root in roots)] == []
+
+
 @pytest.mark.parametrize("policy", [BudgetPolicy, HedgePolicy, Limits, RecoveryPolicy, RetryPolicy, Timeouts])
 def test_every_setting_is_on_the_page_of_settings_with_a_word_about_it(pages: ModuleType, policy: type) -> None:
     text = "\n".join(pages.settings_page())
