@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from reliable_llm import __version__
 from reliable_llm.commands.completion import SHELLS, names_a_file
-from reliable_llm.commands.remedies import remedy_for
+from reliable_llm.commands.remedies import advice_for, remedy_for
 from reliable_llm.errors import ConfigurationError, ReliableLLMError
 
 if TYPE_CHECKING:
@@ -300,7 +300,7 @@ def _explain_failure(error: ReliableLLMError) -> int:
     where = f"{error.provider}/{error.model}" if error.provider else ""
     message = str(error) if where in str(error) else f"{where}: {error}"
     print(f"reliable-llm: {message}", file=sys.stderr)
-    remedy = remedy_for(error)
-    if remedy:
-        print(remedy, file=sys.stderr)
-    return 1 if remedy is None else 2
+    advice = advice_for(error)
+    if advice:
+        print(advice, file=sys.stderr)
+    return 1 if remedy_for(error) is None else 2

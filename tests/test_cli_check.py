@@ -231,6 +231,16 @@ def test_a_refused_key_is_told_with_what_to_change(capsys: pytest.CaptureFixture
     assert "anthropic/claude-sonnet-4-5: answered in " in out
 
 
+def test_what_cannot_be_reached_is_told_with_what_to_look_at(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    file.write_text(
+        '[[providers]]\nkind = "openai"\nkeys = ["k"]\nmodels = ["m"]\nbase_url = "http://127.0.0.1:9/v1"\n',
+        encoding="utf-8",
+    )
+
+    assert main(["check", "--call", str(file)]) == 1
+    assert "check the network, the base URL and the certificates of this machine" in capsys.readouterr().out
+
+
 def test_an_outage_is_status_1(capsys: pytest.CaptureFixture[str], both: Llmock) -> None:
     both.add("fail", provider="anthropic", status=500)
 

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from reliable_llm.commands.remedies import remedy_for
+from reliable_llm.commands.remedies import advice_for, remedy_for
 from reliable_llm.config import Settings, from_env, load
 from reliable_llm.errors import Kind, ReliableLLMError, default_verdict
 from reliable_llm.events import ConfigWarning
@@ -163,10 +163,10 @@ async def _call(chat: FailoverChat, candidate: Candidate, deadline: float) -> in
     except ReliableLLMError as error:
         print(f"  {candidate}: {error}")
         _tell(error.attempts, failed=True)
-        remedy = remedy_for(error)
-        if remedy:
-            print(f"    {remedy}")
-        return 1 if remedy is None else 2
+        advice = advice_for(error)
+        if advice:
+            print(f"    {advice}")
+        return 1 if remedy_for(error) is None else 2
     took = sum(attempt.elapsed for attempt in reply.attempts)
     print(f"  {candidate}: answered in {took:.2f} s on {reply.served_by.key_label}, {_spent(reply.usage)}")
     _tell(reply.attempts, failed=False)
