@@ -18,6 +18,7 @@ from reliable_llm.coordination import Coordination
 from reliable_llm.core.recovery import FOREVER
 from reliable_llm.errors import ConfigurationError, Kind, ReliableLLMError
 from reliable_llm.last_resort import stand_in
+from reliable_llm.policy import check_kinds
 from reliable_llm.stand_in_stream import StandInStream
 from reliable_llm.stream import ChatStream
 from reliable_llm.stream_call import OnInterrupt
@@ -281,7 +282,6 @@ class FailoverChat:
 
 
 def _kinds(names: Iterable[Kind | str]) -> frozenset[Kind]:
-    try:
-        return frozenset(Kind(name) for name in names)
-    except ValueError as error:
-        raise ConfigurationError(f"failover_on holds kinds of failure ({', '.join(sorted(Kind))}): {error}") from None
+    listed = names if isinstance(names, str) else tuple(names)
+    check_kinds("the call", "failover_on", listed)
+    return frozenset(map(Kind, listed))

@@ -32,7 +32,7 @@ _RAISED: Final = re.compile(r"(?:[a-z_]\w*\.){1,8}([A-Z]\w{1,80}):?\s*(.*)", re.
 
 # How this package's own errors, attempts (`openai/m [openai#1] quota_exhausted 429`) and log events name a kind.
 _OWN: Final = re.compile(
-    r"reliable_llm\.errors\.(\w+)|\[[^\]\s]+#\d+\] (\w+)|\b(?:kind|reason|original_error)=['\"]?(\w+)"
+    r"reliable_llm\.errors\.(\w+)|\[[^\]\s]+#\d+\] (\w+)|\b(?:kind|primary_kind|reason|original_error)=['\"]?(\w+)"
 )
 _OWN_NAMES: Final[Mapping[str, Kind]] = {
     **{str(kind): kind for kind in Kind},

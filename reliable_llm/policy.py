@@ -24,7 +24,8 @@ def check_number(
         raise ConfigurationError(f"{owner}.{name} must be {wanted}, got {value!r}")
 
 
-def _check_kinds(owner: str, name: str, kinds: object) -> None:
+def check_kinds(owner: str, name: str, kinds: object) -> None:
+    """Raise `ConfigurationError` naming *owner.name* and the first of *kinds* that is no kind of failure."""
     if not isinstance(kinds, frozenset | set | tuple | list):
         raise ConfigurationError(f"{owner}.{name} must hold kinds of failure, in a list, got {kinds!r}")
     for kind in kinds:
@@ -71,7 +72,7 @@ class RetryPolicy:
         check_number("RetryPolicy", "patience", self.patience, low=0)
         check_number("RetryPolicy", "reserve", self.reserve, low=0)
         check_number("RetryPolicy", "schema_retries", self.schema_retries, low=0, high=10, whole=True)
-        _check_kinds("RetryPolicy", "failover_on", self.failover_on)
+        check_kinds("RetryPolicy", "failover_on", self.failover_on)
         object.__setattr__(self, "failover_on", frozenset(Kind(kind) for kind in self.failover_on))
 
 
@@ -170,7 +171,7 @@ class RecoveryPolicy:
         check_number("RecoveryPolicy", "quota", self.quota, low=0.001)
         check_number("RecoveryPolicy", "max_reset", self.max_reset, low=0.001)
         check_number("RecoveryPolicy", "memory", self.memory, low=0)
-        _check_kinds("RecoveryPolicy", "breaker", list(self.breaker))
+        check_kinds("RecoveryPolicy", "breaker", list(self.breaker))
         for kind, seconds in self.breaker.items():
             check_number("RecoveryPolicy.breaker", str(kind), seconds, low=0)
         object.__setattr__(

@@ -375,3 +375,21 @@ async def test_a_policy_of_one_call_is_for_that_call() -> None:
         with pytest.raises(ServerError):
             await chat("hi", retry=retry)
     assert len(adapter.sent) == 1 + 3
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["content_polcy"], r"must hold kinds of failure \(content_policy\), and 'content_polcy' is none"),
+        ("content_policy", "must hold kinds of failure, in a list, got 'content_policy'"),
+    ],
+)
+async def test_a_slip_in_failover_on_is_told_with_what_was_meant(given: list[str] | str, says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        await FailoverChat([provider("a", ScriptedAdapter())])("hi", failover_on=given)
+
+
+@pytest.mark.parametrize("name", ["limits", "retry", "timeouts"])
+def test_settings_of_a_provider_have_their_type(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"{name} of provider 'openai' must be \w+\(\.\.\.\), got int"):
+        Provider.openai(models=["m"], keys=["k"], **{name: 3})  # type: ignore[arg-type]

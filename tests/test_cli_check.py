@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,9 @@ import structlog
 
 from reliable_llm.cli import main
 from reliable_llm.commands.check import reaction
+from reliable_llm.commands.remedies import remedy_for
 from reliable_llm.config import Settings
-from reliable_llm.errors import Kind
+from reliable_llm.errors import ConfigurationError, Kind, default_verdict
 from reliable_llm.policy import RecoveryPolicy, RetryPolicy
 
 if TYPE_CHECKING:
@@ -229,6 +231,13 @@ def test_a_refused_key_is_told_with_what_to_change(capsys: pytest.CaptureFixture
     out = capsys.readouterr().out
     assert "the key was refused: copy it again from the vendor's page into OPENAI_API_KEY or the file" in out
     assert "anthropic/claude-sonnet-4-5: answered in " in out
+
+
+def test_a_base_url_that_redirects_is_told_with_what_to_change() -> None:
+    redirected = replace(default_verdict(Kind.CONFIGURATION), status=302)
+
+    assert (remedy_for(ConfigurationError("x", verdict=redirected)) or "").startswith("the base URL leads elsewhere")
+    assert remedy_for(ConfigurationError("what to change")) == ""
 
 
 def test_what_cannot_be_reached_is_told_with_what_to_look_at(capsys: pytest.CaptureFixture[str], file: Path) -> None:

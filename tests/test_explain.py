@@ -178,6 +178,7 @@ def test_standard_input_is_read_for_a_dash(monkeypatch: pytest.MonkeyPatch) -> N
     [
         "openai/gpt-5.1 [openai#1] {kind} 429",
         "2026-12-01 12:00:00 [warning  ] failover    from_=openai/m1 reason={kind} to=anthropic/m2",
+        "2026-12-01 12:00:00 [error    ] all_failed    attempts=1 primary_kind={kind} retry_after=None",
         "openai.RateLimitError: Error code: 429 - {{}}\n\nreliable_llm.errors.{error}: said it",
     ],
 )

@@ -46,6 +46,8 @@ ADVICE: Final[Mapping[Kind, str]] = {
 
 def remedy_for(error: ReliableLLMError) -> str | None:
     """Return what a person must change, "" where the message says it itself, None where time may heal it."""
+    if error.kind is Kind.CONFIGURATION and error.status is not None:
+        return "the base URL leads elsewhere: correct base_url, or the variable that it comes from"
     remedy = _REMEDIES.get(error.kind)
     return remedy and remedy.format(key=f"{str(error.provider).upper()}_API_KEY or the file")
 
