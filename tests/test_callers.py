@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from reliable_llm import ConfigurationError, FailoverChat, Kind, RecoveryPolicy
-from reliable_llm.types import Candidate
+from reliable_llm.types import Candidate, Finished, FinishReason, TextDelta
 from reliable_llm.wishes import Wishes
 from tests.support import STEADY, ManualClock, ScriptedAdapter, fails, provider
 
@@ -170,13 +170,14 @@ async def test_a_model_named_with_the_call_goes_before_the_wish() -> None:
 
 
 async def test_a_stream_starts_where_the_caller_wants() -> None:
-    chat = three()
-    ada = chat.for_caller("ada")
+    hello = [TextDelta("hello"), Finished(FinishReason.STOP, None)]
+    ada = three(dear=ScriptedAdapter(streams=(hello,))).for_caller("ada")
     ada.prefer("b/dear")
 
-    stream = ada.stream("hi")
+    async with ada.stream("hi") as stream:
+        reply = await stream.reply()
 
-    assert str(stream._call.requested) == "b/dear"
+    assert (str(reply.requested), str(reply.served_by)) == ("b/dear", "b/dear")
 
 
 async def test_a_view_made_before_the_wish_follows_it() -> None:

@@ -68,6 +68,15 @@ def test_the_candidates_are_told_in_order_with_their_keys_by_label(
     assert "secret" not in out
 
 
+def test_a_cloud_whose_client_knows_the_address_is_told_so(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    file.write_text(
+        '[[providers]]\nkind = "anthropic"\nvendor = "bedrock"\nregion = "us-east-1"\nmodels = ["m"]\n',
+        encoding="utf-8",
+    )
+
+    assert "1. anthropic/m at the address of its own client, keys anthropic#1" in told(capsys, str(file))
+
+
 def test_the_settings_of_the_file_are_in_what_is_told(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     assert "the key rests 600 s" in told(capsys, str(file))
 

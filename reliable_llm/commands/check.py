@@ -78,8 +78,9 @@ def _candidates(chat: FailoverChat, settings: Settings) -> Iterator[str]:
     yield "candidates, in the order they are tried"
     for number, candidate in enumerate(chat.route, 1):
         provider = providers[candidate.provider]
+        where = "the address of its own client" if provider.base_url is None else provider.endpoint
         keys = ", ".join(key.label for key in provider.keys) or "no key: never tried"
-        yield f"  {number}. {candidate}{_id(provider, candidate)} at {provider.endpoint}, keys {keys}"
+        yield f"  {number}. {candidate}{_id(provider, candidate)} at {where}, keys {keys}"
         own = "" if provider.retry is None else f", {_more(provider.retry)} whatever [retry] says"
         yield f"     an attempt takes at most {provider.timeouts.attempt:g} s{own}"
         if provider.limits is not None:
