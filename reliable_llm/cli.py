@@ -79,7 +79,7 @@ The answer goes to standard output; who gave it, and what was tried after a fail
   git diff | reliable-llm chat - --system "Review this." --config llm.toml --stream
 """
 _ABOUT_INIT = """
-Every setting is in it with its default. Keys are not: it names the variables to read them from.
+Timeouts, retries and recovery are in it with their defaults. Keys are not: it names the variables to read them from.
 
   reliable-llm init
   reliable-llm init team.toml --model openai/gpt-5.1 --model anthropic/claude-sonnet-4-5

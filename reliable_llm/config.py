@@ -106,7 +106,7 @@ def _no_models(environ: Mapping[str, str]) -> str:
         example = f"{MODELS_VARIABLE}, such as openai/<model>"
         return f"no API key is set: set OPENAI_API_KEY, ANTHROPIC_API_KEY or another vendor's, then {example}"
     example = ",".join(f"{vendor}/<model>" for vendor in with_key)
-    return f"no model is named: write {MODELS_VARIABLE}={example} or pass models"
+    return f"no model is named: write {MODELS_VARIABLE}={example} or pass models (--model)"
 
 
 def _candidate(place: str, text: str) -> Candidate:
