@@ -9,6 +9,7 @@ from typing import Final
 BY_STATUS_ONLY: Final = frozenset(
     [
         "already_member",
+        "api_key_requester_unconfirmed",
         "approval_required",
         "available_tools_limit_exceeded",
         "bundle_attachment_not_supported",
@@ -71,6 +72,7 @@ BY_STATUS_ONLY: Final = frozenset(
         "rbac_group_owner_access_unconfirmed",
         "rbac_role_not_found",
         "registration_pending",
+        "report_page_too_large",
         "request_body_encoding_invalid",
         "request_body_encoding_unsupported",
         "scan_failed",
@@ -99,10 +101,12 @@ BY_STATUS_ONLY: Final = frozenset(
         "thread_fingerprint_mismatch",
         "thread_not_found",
         "thread_unsupported_request",
+        "too_many_report_groups",
         "tool_name_conflict",
         "tool_reference_unresolved",
         "transcripts_storage_required",
         "unsupported_charset",
+        "user_profile_cleared",
         "workspace_api_key_limit_exceeded",
         "workspace_changed_concurrently",
         "workspace_created_incomplete",
