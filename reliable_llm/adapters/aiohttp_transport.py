@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 import httpx2
 
+from reliable_llm.adapters.connections import bounded
 from reliable_llm.adapters.http import has_proxy
 
 if TYPE_CHECKING:
@@ -52,7 +53,10 @@ class _Body(httpx2.AsyncByteStream):
         self._response = response
         self._request = request
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return bounded(self._chunks(), httpx2.Headers(self._response.raw_headers))
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
         with _translated(self._request):
             async for chunk in self._response.content.iter_any():
                 yield chunk

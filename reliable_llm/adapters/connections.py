@@ -9,10 +9,34 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from functools import partial
+from typing import Final
 
 import httpx2
+
+# As the largest event of a stream: a whole answer with pictures in base64.
+ANSWER_LIMIT: Final = 64 * 1024 * 1024
+
+# What is compressed grows: text tenfold, what was made for it a thousandfold.
+COMPRESSED_LIMIT: Final = 4 * 1024 * 1024
+
+
+def bounded(body: AsyncIterable[bytes], headers: httpx2.Headers) -> AsyncIterator[bytes]:
+    """Return *body*, which raises `httpx2.DecodingError` past its limit. A stream of events has one for each event."""
+    if "event-stream" in headers.get("content-type", ""):
+        return aiter(body)
+    compressed = headers.get("content-encoding", "identity") != "identity"
+    return _at_most(COMPRESSED_LIMIT if compressed else ANSWER_LIMIT, body)
+
+
+async def _at_most(limit: int, body: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    size = 0
+    async for chunk in body:
+        size += len(chunk)
+        if size > limit:
+            raise httpx2.DecodingError(f"the answer is larger than {limit} bytes")
+        yield chunk
 
 
 class ConnectionStack(httpx2.AsyncBaseTransport):
@@ -38,7 +62,7 @@ class ConnectionStack(httpx2.AsyncBaseTransport):
         except BaseException:
             self._give_back(connection)
             raise
-        response.stream = _Body(response.stream, partial(self._give_back, connection))
+        response.stream = _Body(response, partial(self._give_back, connection))
         return response
 
     async def _take_place(self, request: httpx2.Request) -> None:
@@ -73,13 +97,14 @@ class ConnectionStack(httpx2.AsyncBaseTransport):
 class _Body(httpx2.AsyncByteStream):
     """The body of a response; closing it frees the connection."""
 
-    def __init__(self, body: httpx2.SyncByteStream | httpx2.AsyncByteStream, leave: Callable[[], None]) -> None:
-        assert isinstance(body, httpx2.AsyncByteStream)  # noqa: S101 - an asynchronous transport has no other
-        self._body = body
+    def __init__(self, response: httpx2.Response, leave: Callable[[], None]) -> None:
+        assert isinstance(response.stream, httpx2.AsyncByteStream)  # noqa: S101 - an asynchronous transport has no other
+        self._body = response.stream
+        self._headers = response.headers
         self._leave: Callable[[], None] | None = leave
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        return aiter(self._body)
+        return bounded(self._body, self._headers)
 
     async def aclose(self) -> None:
         leave, self._leave = self._leave, None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import httpx2
 import pytest
 
 from reliable_llm.adapters.base import AdapterSettings
-from reliable_llm.adapters.connections import ConnectionStack
+from reliable_llm.adapters.connections import ANSWER_LIMIT, COMPRESSED_LIMIT, ConnectionStack, bounded
 from reliable_llm.adapters.http import has_proxy, new_http_client
 from reliable_llm.drill.loop import run
 
@@ -189,3 +189,54 @@ def test_exceptions_from_a_proxy_are_no_proxy(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.delenv(name.lower(), raising=False)
     monkeypatch.setenv("NO_PROXY", "localhost")
     assert not has_proxy()
+
+
+# ---------------------------------------------------------------- how much
+
+
+class Endless:
+    """A vendor on loopback that never stops answering, in pieces of 64 KiB."""
+
+    def __init__(self, *headers: str) -> None:
+        self.head = "\r\n".join(["HTTP/1.1 200 OK", "transfer-encoding: chunked", *headers, "", ""]).encode()
+        self.sent = 0
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(self.head)
+        piece = b"10000\r\n" + b" " * 65_536 + b"\r\n"
+        try:
+            while self.sent < 2 * ANSWER_LIMIT:
+                writer.write(piece)
+                self.sent += 65_536
+                await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+
+@pytest.mark.parametrize("transport", ["httpx2", "aiohttp"])
+@pytest.mark.parametrize(
+    ("headers", "limit"),
+    [((), ANSWER_LIMIT), (("content-encoding: unknown",), COMPRESSED_LIMIT)],
+    ids=["plain", "packed"],
+)
+async def test_an_answer_without_end_is_left_at_its_limit(transport: Any, headers: tuple[str, ...], limit: int) -> None:
+    vendor = Endless(*headers)
+    async with await asyncio.start_server(vendor, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        client = await asyncio.to_thread(new_http_client, AdapterSettings(vendor="openai", transport=transport))
+        async with client:
+            with pytest.raises(httpx2.DecodingError, match=str(limit)):
+                await client.get(f"http://{host}:{port}/v1")
+    assert limit <= vendor.sent < 2 * ANSWER_LIMIT
+
+
+async def test_a_stream_of_events_may_be_longer_than_any_answer() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(3):
+            yield bytes(ANSWER_LIMIT // 2)
+
+    headers = httpx2.Headers({"content-type": "text/event-stream; charset=utf-8"})
+    assert sum([len(piece) async for piece in bounded(pieces(), headers)]) > ANSWER_LIMIT
