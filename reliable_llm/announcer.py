@@ -23,7 +23,7 @@ class Announcer:
         self.member: Member | None = None
         self._log = EventLog()
         self._listeners: tuple[Listener, ...] = tuple(listeners)
-        self.teller = CallTeller(self._listeners, self._log.listener_failed)
+        self.teller = CallTeller.of(self._listeners, self._log.listener_failed)
 
     def announce(self, call: FailoverCall, action: StartAttempt, tags: Mapping[str, str]) -> bool:
         """Tell that an attempt starts, if anybody wants to know; return whether somebody does."""

@@ -58,9 +58,13 @@ def hear(
         pace.settle(action.ticket, used.input_tokens + used.output_tokens)
 
 
-def refuse_refusal(answer: AdapterReply) -> None:
-    """Turn a refusal into a failure: for callers who want to fail over on one; by default it is an answer."""
-    if answer.finish_reason in (FinishReason.REFUSAL, FinishReason.CONTENT_FILTER):
-        error = ContentPolicyError(usage=answer.usage)
-        error.request_id = answer.request_id
-        raise error
+def is_refusal(answer: AdapterReply) -> bool:
+    """Tell whether the model, or its vendor's filter, would not answer."""
+    return answer.finish_reason in (FinishReason.REFUSAL, FinishReason.CONTENT_FILTER)
+
+
+def refused(answer: AdapterReply) -> ContentPolicyError:
+    """Return a refusal as a failure: for callers who want to fail over on one; by default it is an answer."""
+    error = ContentPolicyError(usage=answer.usage)
+    error.request_id = answer.request_id
+    return error

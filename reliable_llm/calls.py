@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from reliable_llm import events
 from reliable_llm.errors import Kind, ReliableLLMError
@@ -26,12 +26,15 @@ class CallTeller:
 
     __slots__ = ("_failed", "_listeners")
 
-    def __init__(self, listeners: Iterable[Listener], failed: Callable[[object, Exception], None]) -> None:
-        self._listeners = tuple(each for each in listeners if getattr(each, "hears_calls", False))
+    def __init__(self, listeners: Sequence[Listener], failed: Callable[[object, Exception], None]) -> None:
+        self._listeners = listeners
         self._failed = failed
 
-    def __bool__(self) -> bool:
-        return bool(self._listeners)
+    @classmethod
+    def of(cls, listeners: Iterable[Listener], failed: Callable[[object, Exception], None]) -> Self | None:
+        """Return the teller for those of *listeners* that want to hear of calls; None where none does."""
+        wanting = tuple(each for each in listeners if getattr(each, "hears_calls", False))
+        return cls(wanting, failed) if wanting else None
 
     def own(self, request: ChatRequest) -> ChatRequest:
         """Return *request* with a mapping of tags that is this call's alone."""

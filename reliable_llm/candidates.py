@@ -46,14 +46,12 @@ class Candidates:
 
         *own_policy*: the call brings a policy of retries, which goes before those of providers.
         """
-        chosen = self._in_order(model, route)
+        chosen = self._usual if model is None and route is None else self._in_order(model, route)
         if own_policy and self._have_policies:
             chosen = tuple(stop.without_policy() for stop in chosen)
         return chosen if failover else chosen[:1]
 
     def _in_order(self, model: str | None, route: RouteLike | None) -> tuple[Stop, ...]:
-        if model is None and route is None:
-            return self._usual
         chain = chain_from(self.order, model or "", self.fallbacks) if route is None else self.checked(route)
         return tuple(self.stops[candidate] for candidate in chain)
 

@@ -213,7 +213,7 @@ class FailoverChat:
 
     def _policy(self, retry: RetryPolicy | None, failover_on: Iterable[Kind | str]) -> RetryPolicy:
         """Return the policy of one call."""
-        policy = retry or self.retry
+        policy = retry or self._coordination.retry
         return replace(policy, failover_on=policy.failover_on | _kinds(failover_on)) if failover_on else policy
 
     def _stand_in(self, request: ChatRequest, error: ReliableLLMError, requested: Candidate) -> ChatReply | None:

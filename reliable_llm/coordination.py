@@ -87,9 +87,9 @@ class Coordination:
         """Return the time at which *deadline* seconds are over; raise `ClosedError` after `aclose()`."""
         if self._closed:
             raise ClosedError("this FailoverChat was closed: make a new one, or call it before aclose()")
-        check_deadline(deadline)
         if deadline is None:
             return None
+        check_deadline(deadline)
         if not self._told_of_timeouts and len(stops) > 1 and not policy.reserve:
             self._warn_about_timeouts(deadline, stops[0])
         return self.driver.clock.monotonic() + deadline
@@ -110,7 +110,7 @@ class Coordination:
         """Import the vendors' SDKs, build their clients and read the store of health, if any, now."""
         for name in self.providers:
             try:
-                await self.driver.entrance.adapter(name).warmup()
+                await self.driver.entrance.access(name).adapter.warmup()
             except ReliableLLMError as error:
                 self.tell(events.ConfigWarning(name, f"warmup failed: {error.kind}"))
         if self.upkeep.member is not None:

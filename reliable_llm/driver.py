@@ -14,7 +14,7 @@ from zlib import crc32
 
 from reliable_llm.adapters.base import Prepared
 from reliable_llm.announcer import Announcer
-from reliable_llm.answers import hear, refuse_refusal, reply_of
+from reliable_llm.answers import hear, is_refusal, refused, reply_of
 from reliable_llm.clock import Clock
 from reliable_llm.core.actions import Action, AwaitTurn, Raise, Sleep, StartAttempt
 from reliable_llm.core.budget import RetryBudget
@@ -33,6 +33,7 @@ from reliable_llm.preparing import PreparedRequests, prepare_once
 from reliable_llm.types import AdapterReply, ChatReply, ChatRequest, text_of
 
 if TYPE_CHECKING:
+    from reliable_llm.calls import CallTeller
     from reliable_llm.events import Listener
     from reliable_llm.provider import Provider
     from reliable_llm.state.base import Member
@@ -78,9 +79,9 @@ class Driver:
         priority: int = 0,
     ) -> Coroutine[object, object, ChatReply]:
         """Return the call to await: the answer to *request*. It raises what `FailoverChat.__call__` raises."""
-        told = bool(self.announcer.teller)
-        if told:
-            request = self.announcer.teller.own(request)
+        teller = self.announcer.teller
+        if teller is not None:
+            request = teller.own(request)
         call = self.call(request, stops, retry, deadline, affinity=affinity, priority=priority)
         delay = self.hedge_delay(request, stops)
         if delay is None:
@@ -88,13 +89,13 @@ class Driver:
         else:
             second = self.call(request, stops[1:], retry, deadline, affinity=affinity, priority=priority, is_hedge=True)
             answer = self._hedge(call, second, request, delay)
-        return self._tell(answer, request, stops) if told else answer
+        return answer if teller is None else self._tell(teller, answer, request, stops)
 
     async def _tell(
-        self, answer: Coroutine[object, object, ChatReply], request: ChatRequest, stops: Sequence[Stop]
+        self, teller: CallTeller, answer: Coroutine[object, object, ChatReply], request: ChatRequest, stops: Sequence[Stop]
     ) -> ChatReply:
         """Await *answer*, and tell those who want to know of whole calls."""
-        teller, started = self.announcer.teller, self.clock.monotonic()
+        started = self.clock.monotonic()
         teller.begin(request, stops, stream=False)
         try:
             reply = await answer
@@ -252,19 +253,18 @@ class Driver:
         """Return the structured answer, if one was asked for; raise where the answer counts as a failure."""
         if action.ticket is not None:
             hear(call, self.clock, action, answer, answer.headers)
-        if call.fails_over_on(Kind.CONTENT_POLICY):
-            refuse_refusal(answer)
+        if is_refusal(answer) and call.fails_over_on(Kind.CONTENT_POLICY):
+            raise refused(answer)
         return None if repairs is None else repairs.read(action.stop.candidate, answer)
 
     async def _send(self, action: StartAttempt, prepared: Prepared, now: float) -> AdapterReply:
         """Send once, within the attempt's timeout and what the deadline leaves."""
-        entrance = self.entrance
-        timeouts = entrance.timeouts(action)
+        adapter, keys, timeouts, limits = self.entrance.access(action.stop.provider)
         seconds, by_deadline = time_limit(action, now, timeouts.attempt)
-        answer = entrance.adapter(action.stop.provider).complete(prepared, entrance.key(action), timeouts)
+        answer = adapter.complete(prepared, keys[action.key_place], timeouts)
         try:
             if not by_deadline:
-                return await entrance.time_limits(seconds).within(answer)
+                return await limits.within(answer)
             async with asyncio.timeout(seconds):
                 return await answer
         except TimeoutError as error:

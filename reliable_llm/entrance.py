@@ -6,8 +6,8 @@ Adapters live here, and what belongs to an event loop: places, queues.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from reliable_llm.core.actions import Action, AwaitTurn, StartAttempt
 from reliable_llm.core.memory import still_holds
@@ -27,6 +27,15 @@ if TYPE_CHECKING:
     from reliable_llm.state.base import Member
 
 
+class Access(NamedTuple):
+    """What attempts at one provider are made with."""
+
+    adapter: Adapter
+    keys: Sequence[Credential]
+    timeouts: Timeouts
+    limits: TimeLimits
+
+
 class Entrance:
     """The way in to every provider of one coordinator. `member` is set where a store of health is shared."""
 
@@ -35,34 +44,21 @@ class Entrance:
         self.closed = False
         self._providers = providers
         self._clock = clock
-        self._adapters: dict[str, Adapter] = {}
+        self._accesses: dict[str, Access] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._unlimited: set[str] = set()
         self._places: dict[str, asyncio.Semaphore] = {}
         self._lines: dict[str, Line] = {}
-        self._time_limits: dict[float, TimeLimits] = {}
 
-    def key(self, action: StartAttempt) -> Credential:
-        """Return the key that an attempt uses."""
-        return self._providers[action.stop.provider].keys[action.key_place]
-
-    def timeouts(self, action: StartAttempt) -> Timeouts:
-        """Return the timeouts of the attempt's provider."""
-        return self._providers[action.stop.provider].timeouts
-
-    def adapter(self, provider: str) -> Adapter:
-        """Return the provider's adapter, built when first needed."""
-        adapter = self._adapters.get(provider)
-        if adapter is None:
-            adapter = self._adapters[provider] = self._providers[provider].adapter(self._clock)
-        return adapter
-
-    def time_limits(self, seconds: float) -> TimeLimits:
-        """Return what bounds attempts to *seconds*; asked for once an attempt has been let in."""
-        limits = self._time_limits.get(seconds)
-        if limits is None:
-            limits = self._time_limits[seconds] = TimeLimits(seconds)
-        return limits
+    def access(self, provider: str) -> Access:
+        """Return what attempts at a provider are made with; its adapter is built when first needed."""
+        access = self._accesses.get(provider)
+        if access is None:
+            given = self._providers[provider]
+            limits = TimeLimits(given.timeouts.attempt)
+            access = Access(given.adapter(self._clock), given.keys, given.timeouts, limits)
+            self._accesses[provider] = access
+        return access
 
     # ---------------------------------------------------------------- a turn in the queue
 
@@ -88,19 +84,18 @@ class Entrance:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._loop = loop
-            self._unlimited, self._places, self._lines, self._time_limits = set(), {}, {}, {}
+            self._unlimited, self._places, self._lines = set(), {}, {}
 
     # ---------------------------------------------------------------- in, and out again
 
     def is_open(self, action: StartAttempt) -> bool:
         """Tell whether an attempt need not wait for anything: SDK loaded, no limit, nobody to ask."""
-        if (
-            action.ticket is not None
-            or action.stop.provider not in self._unlimited
-            or self._loop is not asyncio.get_running_loop()
-        ):
-            return False
-        return not self.must_claim(action)
+        return (
+            action.ticket is None
+            and action.stop.provider in self._unlimited
+            and self._loop is asyncio.get_running_loop()
+            and (self.member is None or not self.must_claim(action))
+        )
 
     async def enter(self, call: FailoverCall, action: StartAttempt) -> Callable[[], None] | None:
         """Get ready to send: the vendor's SDK loaded, one of the provider's places taken.
@@ -133,7 +128,7 @@ class Entrance:
         """Ask the other processes for the right to a probe; bounded by the store's own timeout."""
         assert self.member is not None  # noqa: S101 - must_claim has looked
         try:
-            release = await self.member.claim(action.stop, action.permit, self.timeouts(action).attempt)
+            release = await self.member.claim(action.stop, action.permit, self.access(action.stop.provider).timeouts.attempt)
         except BaseException:
             call.withdrawn(action)
             leave()
@@ -170,7 +165,7 @@ class Entrance:
     async def _place(self, provider: str) -> Callable[[], None]:
         limit = self._providers[provider].max_concurrency
         self._on_this_loop()
-        await self.adapter(provider).warmup()
+        await self.access(provider).adapter.warmup()
         if limit is None:
             self._unlimited.add(provider)
             return nothing
@@ -183,8 +178,8 @@ class Entrance:
         self.closed = True
         if self.member is not None:
             await self.member.aclose()
-        for adapter in self._adapters.values():
-            await adapter.aclose()
+        for access in self._accesses.values():
+            await access.adapter.aclose()
 
 
 def _out_of_time(call: FailoverCall, action: StartAttempt) -> None:

@@ -66,7 +66,8 @@ class OpenAttempt:
         self.started = driver.clock.monotonic()
         self.told = False
         self.source: AdapterStream | None = None
-        self._driver = driver
+        self._access = driver.entrance.access(action.stop.provider)
+        self._clock = driver.clock
         self._leave = leave
         self._closing: AbstractAsyncContextManager[AdapterStream] | None = None
         self._events: AsyncIterator[StreamEvent] | None = None
@@ -83,7 +84,7 @@ class OpenAttempt:
 
     async def first_output(self) -> list[StreamEvent]:
         """Open the stream and read to its first output; return the events to hand out."""
-        timeouts = self._driver.entrance.timeouts(self.action)
+        timeouts = self._access.timeouts
         seconds, by_deadline = time_limit(self.action, self.started, timeouts.first_token)
         silence = Silence(timeouts.quiet)
         try:
@@ -95,9 +96,7 @@ class OpenAttempt:
             raise late(self.action, by_deadline=by_deadline and not silence.limit.expired()) from error
 
     async def _connect(self) -> AsyncIterator[StreamEvent]:
-        driver, action = self._driver, self.action
-        adapter = driver.entrance.adapter(action.stop.provider)
-        key, timeouts = driver.entrance.key(action), driver.entrance.timeouts(action)
+        adapter, key, timeouts = self._access.adapter, self._access.keys[self.action.key_place], self._access.timeouts
         opening: AbstractAsyncContextManager[AdapterStream] = (
             adapter.stream(self.prepared, key, timeouts)
             if self.prepared.stream
@@ -127,8 +126,8 @@ class OpenAttempt:
         """Wait for the next event, at most as long as silence may last; whatever breaks is an error of the stream."""
         if self._events is None:
             raise RuntimeError("first_output() comes first")
-        left = None if deadline is None else deadline - self._driver.clock.monotonic()
-        idle = self._driver.entrance.timeouts(self.action).idle
+        left = None if deadline is None else deadline - self._clock.monotonic()
+        idle = self._access.timeouts.idle
         by_deadline = left is not None and left <= idle
         try:
             async with asyncio.timeout(left if by_deadline else idle):

@@ -127,7 +127,7 @@ class Planner:
         target = Target(candidate=stop.candidate, model_id=stop.model_id)
         streamed = self._stream and "streaming" not in without
         try:
-            adapter = self._driver.entrance.adapter(stop.provider)
+            adapter = self._driver.entrance.access(stop.provider).adapter
             prepared = adapter.prepare(request, target, stream=streamed, without=without)
             if request.strict:
                 refuse_losses(prepared)

@@ -36,7 +36,7 @@ def prepare_once(
     if found is None:
         target = Target(candidate=stop.candidate, model_id=stop.model_id)
         try:
-            adapter = entrance.adapter(stop.provider)
+            adapter = entrance.access(stop.provider).adapter
             wanted = request if action.cuts == 0 else _shortened(request, call, action)
             found = adapter.prepare(wanted, target, stream=stream, without=action.without)
             if request.strict:

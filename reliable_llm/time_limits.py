@@ -8,41 +8,70 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from types import TracebackType
 from typing import TypeVar
 
 T = TypeVar("T")
 
 
 class TimeLimits:
-    """The attempts under way that may each take `seconds`. Belongs to one event loop."""
+    """The attempts under way that may each take `seconds`. Begins anew on another event loop."""
 
-    __slots__ = ("_ends", "_loop", "_seconds", "_timer")
+    __slots__ = ("_line", "_loop", "_seconds", "_timer")
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._loop = asyncio.get_running_loop()
-        self._ends: dict[asyncio.Timeout, float] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._line: dict[_Limit, None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     async def within(self, attempt: Awaitable[T]) -> T:
         """Return what *attempt* gives; raise `TimeoutError` if that takes longer, as `asyncio.timeout` does."""
-        async with asyncio.timeout(None) as limit:
-            end = self._ends[limit] = self._loop.time() + self._seconds
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._loop, self._line, self._timer = loop, {}, None
+        end = loop.time() + self._seconds
+        with _Limit(self._line, asyncio.current_task(loop), end):
             if self._timer is None:
-                self._timer = self._loop.call_at(end, self._expire)
-            try:
-                return await attempt
-            finally:
-                self._ends.pop(limit, None)
+                self._timer = loop.call_at(end, self._expire, loop)
+            return await attempt
 
-    def _expire(self) -> None:
+    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let those expire whose time is up, and wait for the next one: the timer outlives the attempt it was for."""
-        now = self._loop.time()
+        now = loop.time()
         self._timer = None
-        while self._ends:
-            limit, end = next(iter(self._ends.items()))
-            if end > now:
-                self._timer = self._loop.call_at(end, self._expire)
+        while self._line:
+            first = next(iter(self._line))
+            if first.end > now:
+                self._timer = loop.call_at(first.end, self._expire, loop)
                 break
-            del self._ends[limit]
-            limit.reschedule(now)
+            first.expire()
+
+
+class _Limit:
+    """One attempt's time. A cancellation by the caller that comes as well goes before the end of the time."""
+
+    __slots__ = ("_asked", "_expired", "_line", "_task", "end")
+
+    def __init__(self, line: dict[_Limit, None], task: asyncio.Task[object] | None, end: float) -> None:
+        if task is None:
+            raise RuntimeError("an attempt is made in a task")
+        self.end = end
+        self._line = line
+        self._task = task
+        self._asked = task.cancelling()
+        self._expired = False
+
+    def expire(self) -> None:
+        del self._line[self]
+        self._expired = True
+        self._task.cancel()
+
+    def __enter__(self) -> None:
+        self._line[self] = None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if not self._expired:
+            del self._line[self]
+        elif self._task.uncancel() <= self._asked and kind is asyncio.CancelledError:
+            raise TimeoutError from error

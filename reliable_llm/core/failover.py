@@ -29,7 +29,7 @@ from reliable_llm.core.ledger import Ledger
 from reliable_llm.core.memory import Permit, cede, release, remember_failure, remember_success, rest_spent
 from reliable_llm.core.pacing import Demand, Pace, Ticket
 from reliable_llm.core.route import Needs, Stop
-from reliable_llm.core.visit import NO_DEMAND, Visit
+from reliable_llm.core.visit import NO_DEMAND, NO_FEATURES, Visit
 from reliable_llm.core.waiting import sleep, wait_for_first, wait_here
 from reliable_llm.core.walk import Walk
 from reliable_llm.errors import DeadlineExceededError, Kind, QueueFullError, ReliableLLMError
@@ -126,12 +126,26 @@ class FailoverCall:
             return self._raise(self._final, now)
         if walk.deadline is not None and now >= walk.deadline:
             return self._raise(DeadlineExceededError(), now)
+        first = None if walk.visits else self._at_once(now)
+        if first is not None:
+            return first
         while walk.index < len(walk.route):
             action = self._at(walk.here, now, chance)
             if action is not None:
                 return action
             walk.index += 1
         return self._with_all_passed(now, chance)
+
+    def _at_once(self, now: float) -> StartAttempt | None:
+        """Return the first attempt where nothing is known against the first choice: most calls need no more."""
+        stop = self._walk.route[0]
+        gate = stop.health.candidate(stop.model)
+        if stop.health.pace is not None or not (gate is None or gate.is_open) or self._walk.may_miss(stop):
+            return None
+        key = stop.health.ring.pick(now, stop.model, prefer=self._prefer)
+        if key is None:
+            return None
+        return self._start(stop, Permit(key, None if gate is None else gate.permit, key.probe), now)
 
     def _at(self, visit: Visit, now: float, chance: float) -> Action | None:
         """Return the next action at this candidate, or None where there is none."""
@@ -145,7 +159,8 @@ class FailoverCall:
         if self._budget is not None and self._ledger.attempts and not self._budget.withdraw():
             release(visit.stop, permit)
             return self._raise(primary_error(self._walk, now), now)
-        return self._start(visit, permit, now)
+        without = visit.without | self._walk.missing(visit.stop, now)
+        return self._start(visit.stop, permit, now, without, visit.cuts)
 
     def _may_serve(self, visit: Visit, now: float) -> bool:
         """Tell whether the candidate can serve this request at all; if not, it is left without a request."""
@@ -156,22 +171,21 @@ class FailoverCall:
         self._ledger.tell_skipped(visit.stop, reason)
         return False
 
-    def _start(self, visit: Visit, permit: Permit, now: float) -> StartAttempt:
-        stop = visit.stop
-        without = visit.without | self._walk.missing(stop, now)
+    def _start(
+        self, stop: Stop, permit: Permit, now: float, without: frozenset[str] = NO_FEATURES, cuts: int = 0
+    ) -> StartAttempt:
         if without and self._walk.needs is not None:
             without = done_without(without, self._walk.needs.at(stop), stop.lacks(now))
         until, reserved = self._walk.until(now)
         number = len(self._ledger.attempts) + 1
         place, pace = permit.key.place, stop.health.pace
         ticket = None if pace is None else self._take(pace, place, stop.model, now)
-        action = StartAttempt(stop, place, permit, number, until, reserved, without, visit.cuts, ticket)
+        action = StartAttempt(stop, place, permit, number, until, reserved, without, cuts, ticket)
         if self._moving is not None and self._last is not None:
             self._ledger.tell_move(self._last, action, self._moving)
             self._moving = None
         if permit.probe:
             self._ledger.tell_probe(action, now)
-        visit.last_permit = permit
         self._last = action
         return action
 
@@ -250,6 +264,7 @@ class FailoverCall:
     ) -> None:
         """Record that this attempt failed, and decide what follows."""
         visit = self._walk.here
+        visit.last_permit = action.permit
         visit.last_error = error
         visit.failing_since = started if visit.failing_since is None else visit.failing_since
         self._moving = error.kind

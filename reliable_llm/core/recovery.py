@@ -65,6 +65,11 @@ class Gate:
         self._probing = False
         self._elsewhere = 0.0
 
+    @property
+    def is_open(self) -> bool:
+        """Tell whether nothing is known against what is behind it."""
+        return self.until is None
+
     def admits(self, now: float) -> bool:
         """Tell whether an attempt may start now."""
         if self.until is None:

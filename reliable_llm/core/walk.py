@@ -66,9 +66,13 @@ class Walk:
 
     # ---------------------------------------------------------------- what a candidate could take
 
+    def may_miss(self, stop: Stop) -> bool:
+        """Tell whether the candidate may lack a feature that the request needs: most need not be looked at further."""
+        return self.needs is not None and (self.needs.hosted or not stop.is_complete)
+
     def missing(self, stop: Stop, now: float) -> frozenset[str]:
         """Return the features that the request needs and the candidate lacks."""
-        if self.needs is None or (stop.is_complete and not self.needs.hosted):
+        if self.needs is None or not self.may_miss(stop):
             return NO_FEATURES
         return lacking(stop, self.needs.at(stop), now)
 

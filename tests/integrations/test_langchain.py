@@ -196,7 +196,7 @@ async def test_a_stream_that_is_left_is_closed() -> None:
     await anext(live)
     await live.aclose()  # type: ignore[attr-defined]
 
-    adapter = model.chat._coordination.driver.entrance.adapter("a")
+    adapter = model.chat._coordination.driver.entrance.access("a").adapter
     assert isinstance(adapter, ScriptedAdapter)
     assert adapter.streams_closed == 1
 

@@ -244,7 +244,7 @@ async def test_signed_thinking_goes_back_to_its_issuer_through_json() -> None:
 
     await Agent(model).run("more", message_history=history)
 
-    adapter = model.chat._coordination.driver.entrance.adapter("a")
+    adapter = model.chat._coordination.driver.entrance.access("a").adapter
     assert isinstance(adapter, ScriptedAdapter)
     assert thought in adapter.sent[-1].request.messages[1].parts
 
