@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from reliable_llm.core.ledger import open_up
 from reliable_llm.errors import ContentPolicyError
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from reliable_llm.core.actions import StartAttempt
     from reliable_llm.core.failover import FailoverCall
     from reliable_llm.types import AdapterReply
+
+_REFUSALS: Final = (FinishReason.REFUSAL, FinishReason.CONTENT_FILTER)
 
 
 def reply_of(call: FailoverCall, action: StartAttempt, answer: AdapterReply, prepared: Prepared) -> ChatReply:
@@ -60,7 +62,7 @@ def hear(
 
 def is_refusal(answer: AdapterReply) -> bool:
     """Tell whether the model, or its vendor's filter, would not answer."""
-    return answer.finish_reason in (FinishReason.REFUSAL, FinishReason.CONTENT_FILTER)
+    return answer.finish_reason in _REFUSALS
 
 
 def refused(answer: AdapterReply) -> ContentPolicyError:

@@ -92,7 +92,11 @@ class Driver:
         return answer if teller is None else self._tell(teller, answer, request, stops)
 
     async def _tell(
-        self, teller: CallTeller, answer: Coroutine[object, object, ChatReply], request: ChatRequest, stops: Sequence[Stop]
+        self,
+        teller: CallTeller,
+        answer: Coroutine[object, object, ChatReply],
+        request: ChatRequest,
+        stops: Sequence[Stop],
     ) -> ChatReply:
         """Await *answer*, and tell those who want to know of whole calls."""
         started = self.clock.monotonic()
@@ -263,9 +267,10 @@ class Driver:
         seconds, by_deadline = time_limit(action, now, timeouts.attempt)
         answer = adapter.complete(prepared, keys[action.key_place], timeouts)
         try:
-            if not by_deadline:
-                return await limits.within(answer)
-            async with asyncio.timeout(seconds):
+            if by_deadline:
+                async with asyncio.timeout(seconds):
+                    return await answer
+            with limits.begin():
                 return await answer
         except TimeoutError as error:
             if isinstance(error, ReliableLLMError):

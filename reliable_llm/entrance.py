@@ -128,7 +128,9 @@ class Entrance:
         """Ask the other processes for the right to a probe; bounded by the store's own timeout."""
         assert self.member is not None  # noqa: S101 - must_claim has looked
         try:
-            release = await self.member.claim(action.stop, action.permit, self.access(action.stop.provider).timeouts.attempt)
+            release = await self.member.claim(
+                action.stop, action.permit, self.access(action.stop.provider).timeouts.attempt
+            )
         except BaseException:
             call.withdrawn(action)
             leave()

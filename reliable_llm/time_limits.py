@@ -7,11 +7,7 @@ in the order in which they began, and only the end of the first one is waited fo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from types import TracebackType
-from typing import TypeVar
-
-T = TypeVar("T")
 
 
 class TimeLimits:
@@ -22,19 +18,18 @@ class TimeLimits:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._line: dict[_Limit, None] = {}
+        self._line: dict[TimeLimit, None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    async def within(self, attempt: Awaitable[T]) -> T:
-        """Return what *attempt* gives; raise `TimeoutError` if that takes longer, as `asyncio.timeout` does."""
+    def begin(self) -> TimeLimit:
+        """Return the limit of an attempt that begins now, to use with `with`."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._loop, self._line, self._timer = loop, {}, None
         end = loop.time() + self._seconds
-        with _Limit(self._line, asyncio.current_task(loop), end):
-            if self._timer is None:
-                self._timer = loop.call_at(end, self._expire, loop)
-            return await attempt
+        if self._timer is None:
+            self._timer = loop.call_at(end, self._expire, loop)
+        return TimeLimit(self._line, asyncio.current_task(loop), end)
 
     def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let those expire whose time is up, and wait for the next one: the timer outlives the attempt it was for."""
@@ -48,12 +43,12 @@ class TimeLimits:
             first.expire()
 
 
-class _Limit:
-    """One attempt's time. A cancellation by the caller that comes as well goes before the end of the time."""
+class TimeLimit:
+    """Raises `TimeoutError` where the time was up, as `asyncio.timeout` does: a caller who cancels goes before it."""
 
     __slots__ = ("_asked", "_expired", "_line", "_task", "end")
 
-    def __init__(self, line: dict[_Limit, None], task: asyncio.Task[object] | None, end: float) -> None:
+    def __init__(self, line: dict[TimeLimit, None], task: asyncio.Task[object] | None, end: float) -> None:
         if task is None:
             raise RuntimeError("an attempt is made in a task")
         self.end = end
@@ -62,13 +57,14 @@ class _Limit:
         self._asked = task.cancelling()
         self._expired = False
 
+    def __enter__(self) -> None:
+        self._line[self] = None
+
     def expire(self) -> None:
+        """End the attempt."""
         del self._line[self]
         self._expired = True
         self._task.cancel()
-
-    def __enter__(self) -> None:
-        self._line[self] = None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if not self._expired:

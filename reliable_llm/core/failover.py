@@ -48,6 +48,9 @@ class FailoverCall:
     `deadline` is a time on the same clock as `now`. `budget`, where there is one, is shared by all calls. `prefer` is
     the key's place to start from, for affinity. `demand` is what it needs of providers whose pace is limited.
     `is_hedge` tells that this machine is another call's second: one call fills the budget once.
+
+    `attempts` is what was tried, in order; `events` what happened since the driver last cleared the list; `requested`
+    the first choice.
     """
 
     __slots__ = (
@@ -61,6 +64,9 @@ class FailoverCall:
         "_prefer",
         "_recovery",
         "_walk",
+        "attempts",
+        "events",
+        "requested",
     )
 
     def __init__(
@@ -80,6 +86,9 @@ class FailoverCall:
     ) -> None:
         self._walk = Walk(route, retry=retry, needs=needs, deadline=deadline, demand=demand)
         self._ledger = Ledger(now)
+        self.attempts: list[Attempt] = self._ledger.attempts
+        self.events: list[events.Event] = self._ledger.events
+        self.requested: Candidate = route[0].candidate
         self._recovery = recovery
         self._budget = budget
         if budget is not None and not is_hedge:
@@ -90,21 +99,6 @@ class FailoverCall:
         self._moving: Kind | None = None
         self._final: ReliableLLMError | None = None
         self._end: Raise | None = None
-
-    @property
-    def attempts(self) -> list[Attempt]:
-        """What was tried, in order."""
-        return self._ledger.attempts
-
-    @property
-    def events(self) -> list[events.Event]:
-        """What happened since the driver last cleared the list."""
-        return self._ledger.events
-
-    @property
-    def requested(self) -> Candidate:
-        """The first choice."""
-        return self._walk.route[0].candidate
 
     @property
     def is_at_first(self) -> bool:

@@ -12,10 +12,11 @@ from reliable_llm.core.recovery import Gate
 class ProviderHealth:
     """Shared by all calls of one coordinator. Synchronous; one event loop at a time.
 
-    `answered_at` tells when each model last gave an answer. `pace` bounds how fast the keys are used, if anything does.
+    `answered_at` tells when each model last gave an answer; `learned` until when a model is believed to lack a feature
+    that it has turned out not to have. `pace` bounds how fast the keys are used, if anything does.
     """
 
-    __slots__ = ("_candidates", "_learned", "answered_at", "name", "pace", "ring")
+    __slots__ = ("_candidates", "answered_at", "learned", "name", "pace", "ring")
 
     def __init__(self, name: str, labels: Sequence[str], pace: Pace | None = None) -> None:
         self.name = name
@@ -23,7 +24,7 @@ class ProviderHealth:
         self.ring = KeyRing(labels)
         self.answered_at: dict[str, float] = {}
         self._candidates: dict[str, Gate] = {}
-        self._learned: dict[str, dict[str, float]] = {}
+        self.learned: dict[str, dict[str, float]] = {}
 
     def candidate(self, model: str) -> Gate | None:
         """Return the gate in front of a model, if it ever needed one."""
@@ -42,15 +43,11 @@ class ProviderHealth:
 
     def learn(self, model: str, feature: str, until: float) -> None:
         """Remember until then that *model* lacks *feature*."""
-        self._learned.setdefault(model, {})[feature] = until
-
-    def has_learned(self, model: str) -> bool:
-        """Tell whether *model* may lack anything: most do not, and are not looked at further."""
-        return model in self._learned
+        self.learned.setdefault(model, {})[feature] = until
 
     def lacks(self, model: str, now: float) -> frozenset[str]:
         """Return the features that *model* is known to lack."""
-        learned = self._learned.get(model)
+        learned = self.learned.get(model)
         if not learned:
             return frozenset()
         return frozenset(feature for feature, until in learned.items() if now < until)
@@ -58,6 +55,6 @@ class ProviderHealth:
     def reset(self) -> None:
         """Forget everything."""
         self.ring.reset()
-        self._learned.clear()
+        self.learned.clear()
         for gate in self._candidates.values():
             gate.open()

@@ -49,7 +49,18 @@ class Stop:
     `retry` is the provider's own policy, None where that of the call counts.
     """
 
-    __slots__ = ("absent", "candidate", "capabilities", "health", "model", "model_id", "provider", "retry", "vendor")
+    __slots__ = (
+        "_has_all",
+        "absent",
+        "candidate",
+        "capabilities",
+        "health",
+        "model",
+        "model_id",
+        "provider",
+        "retry",
+        "vendor",
+    )
 
     def __init__(
         self,
@@ -77,6 +88,7 @@ class Stop:
             self.capabilities.streaming,
         )
         self.absent = frozenset(name for name, has in zip(_DECLARED, declared, strict=True) if has is False)
+        self._has_all = not self.absent and self.capabilities.max_output is None
 
     def without_policy(self) -> Stop:
         """Return the same candidate, at which the call's policy counts."""
@@ -91,7 +103,7 @@ class Stop:
     @property
     def is_complete(self) -> bool:
         """Tell whether nothing is known that the candidate lacks, apart from what only other vendors run."""
-        return not self.absent and self.capabilities.max_output is None and not self.health.has_learned(self.model)
+        return self._has_all and self.model not in self.health.learned
 
     def lacks(self, now: float) -> frozenset[str]:
         """Return what the candidate is declared, or has turned out, not to have."""
