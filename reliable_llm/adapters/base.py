@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from reliable_llm.clock import Clock, SystemClock
 from reliable_llm.credentials import Credential
@@ -47,8 +47,7 @@ class AdapterSettings:
     clock: Clock = field(default_factory=SystemClock, repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(NamedTuple):
     """Where a request goes: the candidate as the chain names it, and the vendor's own model id."""
 
     candidate: Candidate

@@ -26,12 +26,10 @@ class Ledger:
     def answered(
         self, action: StartAttempt, now: float, started: float, usage: Usage | None, request_id: str | None
     ) -> None:
-        self.attempts.append(
-            self._attempt(action, now, started, usage=usage, request_id=printable(request_id), status=200)
-        )
+        self.attempts.append(self._attempt(action, now, started, None, usage, printable(request_id), 200))
 
     def cancelled(self, action: StartAttempt, now: float, started: float, usage: Usage | None) -> None:
-        self.attempts.append(self._attempt(action, now, started, kind=Kind.CANCELLED, usage=usage))
+        self.attempts.append(self._attempt(action, now, started, Kind.CANCELLED, usage))
 
     def failed(self, action: StartAttempt, now: float, started: float, error: ReliableLLMError) -> None:
         """Record a failure, and write on the error where it happened."""
@@ -44,10 +42,10 @@ class Ledger:
                 action,
                 now,
                 started,
-                kind=error.kind,
-                usage=error.usage,
-                request_id=error.request_id,
-                status=error.status,
+                error.kind,
+                error.usage,
+                error.request_id,
+                error.status,
                 code=error.code,
                 retry_after=error.retry_after,
             )
@@ -118,11 +116,11 @@ class Ledger:
         action: StartAttempt,
         now: float,
         started: float,
-        *,
-        kind: Kind | None = None,
-        usage: Usage | None = None,
+        kind: Kind | None,
+        usage: Usage | None,
         request_id: str | None = None,
         status: int | None = None,
+        *,
         code: str | None = None,
         retry_after: float | None = None,
     ) -> Attempt:

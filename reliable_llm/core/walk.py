@@ -50,7 +50,7 @@ class Walk:
         self.rounds = 0
         self.polled = 0.0
         self.needs = needs
-        self._avoid: set[str] = set()
+        self._avoid: frozenset[str] = frozenset()
 
     @property
     def here(self) -> Visit:
@@ -78,7 +78,7 @@ class Walk:
 
     def avoid(self, provider: str) -> None:
         """Go to no candidate of *provider* any more."""
-        self._avoid.add(provider)
+        self._avoid |= {provider}
 
     def obstacle(self, stop: Stop, now: float) -> str | None:
         """Return why a candidate cannot serve this request at all; None where it can."""
