@@ -56,7 +56,6 @@ class AnthropicStream:
         self._chunks: AsyncGenerator[Any, None] = response.aiter_bytes()
         self._decoder = SSEDecoder()
         self._assembly = StreamAssembly(prepared.target.candidate, prepared.answer_tool)
-        self._received: deque[ServerEvent] = deque()
         self._ready: deque[StreamEvent] = deque()
         self._failure: ReliableLLMError | None = None
         self._head: bytes | None = b""
@@ -70,10 +69,7 @@ class AnthropicStream:
                 raise self._failure
             if self._assembly.finished:
                 raise StopAsyncIteration
-            if self._received:
-                # One at a time: the first token must not wait until everything that came with it is decoded.
-                self._read(self._received.popleft())
-            else:
+            if not self._read_next():
                 await self._receive()
         return self._ready.popleft()
 
@@ -104,34 +100,39 @@ class AnthropicStream:
     # ------------------------------------------------------------ receiving
 
     async def _receive(self) -> None:
-        """Take the next piece of the body; leave its events in `_received`, or the failure in `_failure`."""
+        """Take the next piece of the body, and what its first event means; or leave the failure in `_failure`."""
         try:
             chunk = await anext(self._chunks, None)
         except Exception as broken:  # noqa: BLE001 - the SDK wraps nothing here: whatever the transport raises
             self._fail(self._reader.failure(broken))
             return
-        try:
-            self._take(self._decoder.flush() if chunk is None else self._decoder.feed(chunk), chunk or b"")
-        except ValueError as broken:
-            self._fail(self._malformed(broken))
-        if chunk is None and not self._received and self._failure is None:
+        if chunk is None:
+            self._decoder.end()
+        else:
+            self._decoder.feed(chunk)
+        if self._read_next():
+            self._head = None
+        elif chunk is None:
             self._fail(self._cut())
+        else:
+            self._take_no_event(chunk)
 
-    def _take(self, events: list[ServerEvent], chunk: bytes) -> None:
-        if not events:
-            if self._head is not None:
-                self._head = (self._head + chunk)[:HEAD_BYTES]
-            self._ready.append(Alive())
-            return
-        self._head = None
-        self._received.extend(events)
+    def _take_no_event(self, chunk: bytes) -> None:
+        """Take bytes that complete no event: a sign of life; or perhaps no stream at all."""
+        if self._head is not None:
+            self._head = (self._head + chunk)[:HEAD_BYTES]
+        self._ready.append(Alive())
 
-    def _read(self, event: ServerEvent) -> None:
-        """Leave what an event means in `_ready`, or the failure in `_failure`."""
+    def _read_next(self) -> bool:
+        """Leave what the next event means in `_ready`, or the failure in `_failure`; tell whether there was one."""
         try:
+            event = self._decoder.next_event()
+            if event is None:
+                return False
             self._event(event)
         except ValueError as broken:
             self._fail(self._malformed(broken))
+        return True
 
     def _event(self, event: ServerEvent) -> None:
         if event.data == b"[DONE]":  # some gateways add OpenAI's end mark; it proves nothing here

@@ -17,7 +17,7 @@ import anyio
 from reliable_llm.adapters.base import Prepared
 from reliable_llm.adapters.decoding import decode
 from reliable_llm.adapters.http import close_response, drain
-from reliable_llm.adapters.sse import ServerEvent, event_batches
+from reliable_llm.adapters.sse import ServerEvent, SSEDecoder
 from reliable_llm.credentials import Credential
 from reliable_llm.errors import (
     ConnectionFailedError,
@@ -97,7 +97,10 @@ class StreamClient(Protocol):
 
 
 class OpenAIStream:
-    """One stream: enter it, iterate it, leave it."""
+    """One stream: enter it, iterate it, leave it.
+
+    `_silent` tells that bytes have come which have said nothing yet: they are a sign of life.
+    """
 
     def __init__(
         self, client: StreamClient, prepared: Prepared, key: Credential, timeouts: Timeouts, assembly: Assembly
@@ -108,8 +111,9 @@ class OpenAIStream:
         self._timeouts = timeouts
         self._assembly = assembly
         self._response: httpx2.Response | None = None
-        self._batches: AsyncGenerator[list[ServerEvent], None] | None = None
-        self._batch: deque[ServerEvent] = deque()
+        self._chunks: AsyncGenerator[bytes, None] | None = None
+        self._decoder = SSEDecoder()
+        self._silent = False
         self._queue: deque[StreamEvent] = deque()
         self._error: ReliableLLMError | None = None
         self._ended = False
@@ -142,17 +146,17 @@ class OpenAIStream:
                 raise await self._not_a_stream(response)
             finally:
                 await close_response(response)
-        self._batches = event_batches(response)
+        self._chunks = response.aiter_bytes()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._response is None or self._batches is None:
+        if self._response is None or self._chunks is None:
             return
         if self._ended and self._error is None and kind is None:
-            await drain(self._batches)
-        await close_response(self._response, self._batches)
+            await drain(self._chunks)
+        await close_response(self._response, self._chunks)
 
     async def _not_a_stream(self, response: httpx2.Response) -> ReliableLLMError:
         try:
@@ -178,43 +182,50 @@ class OpenAIStream:
                 raise error
             if self._ended:
                 raise StopAsyncIteration
-            if self._batch:
-                self._take_next()
+            if self._take_next():
+                continue
+            if self._silent:
+                self._silent = False
+                self._queue.append(_ALIVE)
             else:
                 await self._read_on()
+        self._silent = False
         return self._queue.popleft()
 
-    def _take_next(self) -> None:
-        """Take one event: the first token must not wait until everything that came with it is decoded."""
-        self._take(self._batch.popleft())
-        if not self._queue and not self._batch and not self._ended and self._error is None:
-            self._queue.append(_ALIVE)
+    def _take_next(self) -> bool:
+        """Take one event, and tell whether there was one."""
+        try:
+            event = self._decoder.next_event()
+        except ValueError as exc:
+            self._end(_malformed(exc))
+            return True
+        if event is not None:
+            self._take(event)
+        return event is not None
 
     async def _read_on(self) -> None:
-        """Receive the next events. Bytes that are none are a sign of life."""
+        """Receive the next piece of the body."""
         try:
-            batch = await self._next_batch()
+            chunk = await self._next_chunk()
         except self._client.errors as exc:
             self._end(self._client.failure(exc))
             return
-        except ValueError as exc:
-            self._end(_malformed(exc))
+        if chunk is not None:
+            self._decoder.feed(chunk)
+            self._silent = True
             return
-        if batch is None:
+        self._decoder.end()
+        if not self._take_next():
             self._end(ConnectionFailedError("the stream ended without its terminal event"))
-            return
-        self._batch.extend(batch)
-        if not batch:
-            self._queue.append(_ALIVE)
 
-    async def _next_batch(self) -> list[ServerEvent] | None:
-        """Return the next events, or None at the end of the body, or of what is waited for after the proof."""
-        if self._batches is None:
+    async def _next_chunk(self) -> bytes | None:
+        """Return the next piece, or None at the end of the body, or of what is waited for after the proof."""
+        if self._chunks is None:
             return None
         if not self._assembly.proven:
-            return await anext(self._batches, None)
+            return await anext(self._chunks, None)
         with anyio.move_on_after(TRAILER_TIMEOUT):
-            return await anext(self._batches, None)
+            return await anext(self._chunks, None)
         return None
 
     def _take(self, event: ServerEvent) -> None:

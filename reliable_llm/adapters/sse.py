@@ -8,12 +8,8 @@ way a proxy that never sends a newline needs.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-if TYPE_CHECKING:
-    import httpx2
+from collections import deque
+from typing import Final, NamedTuple
 
 # The largest event that a vendor sends is a whole answer with pictures in base64 (Responses API, `response.completed`).
 MAX_EVENT_BYTES: Final = 64 * 1024 * 1024
@@ -23,10 +19,7 @@ _DONE: Final = b"[DONE]"
 
 
 class ServerEvent(NamedTuple):
-    """One event: `name` as in its `event:` line ("" without one), `data` lines joined by newlines.
-
-    A batch without events but with bytes is a sign of life: see `event_batches`.
-    """
+    """One event: `name` as in its `event:` line ("" without one), `data` lines joined by newlines."""
 
     name: str
     data: bytes
@@ -37,45 +30,62 @@ class OversizedEventError(ValueError):
 
 
 class SSEDecoder:
-    """Bytes in, events out. Any split of the input gives the same events."""
+    """Bytes in, events out. Any split of the input gives the same events.
 
-    __slots__ = ("_data", "_limit", "_name", "_rest", "_size", "_skip_newline")
+    Each event is made when it is asked for: the first one must not wait for all those that came with it. Ask until
+    there is none, then feed on.
+    """
+
+    __slots__ = ("_data", "_limit", "_lines", "_name", "_rest", "_size", "_skip_newline")
 
     def __init__(self, limit: int = MAX_EVENT_BYTES) -> None:
         self._limit = limit
-        self._rest: list[bytes] = []
-        self._size = 0
+        self._lines: deque[bytes] = deque()
+        self._rest = bytearray()
         self._name = ""
         self._data: list[bytes] = []
+        self._size = 0
         self._skip_newline = False
 
-    def feed(self, chunk: bytes) -> list[ServerEvent]:
-        """Return the events that *chunk* completes; raise `OversizedEventError` past the limit."""
-        lines = self._lines(chunk)
+    def feed(self, chunk: bytes) -> None:
+        """Take the next bytes of the body."""
+        lines = self._split(chunk)
         rest = lines.pop()
-        if not lines:
-            self._keep(rest)
-            return []
-        if self._rest:
-            self._rest.append(lines[0])
-            lines[0] = b"".join(self._rest)
-            self._rest = []
-        events = self._events(lines)
-        self._size = sum(map(len, self._data))
-        self._keep(rest)
-        return events
+        if lines and self._rest:
+            lines[0] = bytes(self._rest) + lines[0]
+            self._rest.clear()
+        self._lines.extend(lines)
+        self._rest += rest
 
-    def flush(self) -> list[ServerEvent]:
-        """Return what the end of the body completes: lines that did end, and a `[DONE]` without its newline.
+    def end(self) -> None:
+        """Take the end of the body, which completes an event whose lines did end, and a `[DONE]` without its newline.
 
         A line cut in the middle is not an event.
         """
-        rest = b"".join(self._rest)
-        self._rest = []
-        lines = [rest, b""] if rest.endswith(_DONE) else [b""]
-        return self._events(lines)
+        rest = bytes(self._rest)
+        self._rest.clear()
+        self._lines.extend((rest, b"") if rest.endswith(_DONE) else (b"",))
 
-    def _lines(self, chunk: bytes) -> list[bytes]:
+    def next_event(self) -> ServerEvent | None:
+        """Return the next event, None where more bytes are needed; raise `OversizedEventError` past the limit."""
+        while self._lines:
+            line = self._lines.popleft()
+            if line.startswith(b"data:"):
+                self._data.append(line[6:] if line[5:6] == b" " else line[5:])
+                self._size += len(line)
+            elif not line:
+                event = self._event()
+                if event is not None:
+                    return event
+            elif line.startswith(b"event:"):
+                self._name = line[6:].strip().decode("utf-8", "replace")
+            elif line == b"data":
+                self._data.append(b"")
+        if self._size + len(self._rest) > self._limit:
+            raise OversizedEventError(f"an event of the stream is larger than {self._limit} bytes")
+        return None
+
+    def _split(self, chunk: bytes) -> list[bytes]:
         if self._skip_newline and chunk:
             chunk = chunk[1:] if chunk[:1] == b"\n" else chunk
             self._skip_newline = False
@@ -84,45 +94,11 @@ class SSEDecoder:
         self._skip_newline = chunk.endswith(b"\r")
         return _LINE_END.split(chunk)
 
-    def _keep(self, rest: bytes) -> None:
-        if rest:
-            self._rest.append(rest)
-            self._size += len(rest)
-        if self._size > self._limit:
-            raise OversizedEventError(f"an event of the stream is larger than {self._limit} bytes")
-
-    def _events(self, lines: list[bytes]) -> list[ServerEvent]:
-        events: list[ServerEvent] = []
-        for line in lines:
-            if line.startswith(b"data:"):
-                self._data.append(line[6:] if line[5:6] == b" " else line[5:])
-            elif not line:
-                self._dispatch(events)
-            elif line.startswith(b"event:"):
-                self._name = line[6:].strip().decode("utf-8", "replace")
-            elif line == b"data":
-                self._data.append(b"")
-        return events
-
-    def _dispatch(self, events: list[ServerEvent]) -> None:
-        data = self._data
-        if data:
-            events.append(ServerEvent(self._name, data[0] if len(data) == 1 else b"\n".join(data)))
-            self._data = []
+    def _event(self) -> ServerEvent | None:
+        """Return what an empty line ends, if there is anything."""
+        name, data = self._name, self._data
         self._name = ""
-
-
-async def event_batches(
-    response: httpx2.Response, limit: int = MAX_EVENT_BYTES
-) -> AsyncGenerator[list[ServerEvent], None]:
-    """Yield, for every piece of the body that arrives, the events it completes; an empty list is a sign of life.
-
-    Ends where the body ends, whatever was said before: proof of the end is the adapter's business. Raises what the
-    transport raises (`httpx2.HTTPError`) and `OversizedEventError`. Close the generator to close the response.
-    """
-    decoder = SSEDecoder(limit)
-    async with aclosing(response.aiter_bytes()) as body:
-        async for chunk in body:
-            yield decoder.feed(chunk)
-    if last := decoder.flush():
-        yield last
+        if not data:
+            return None
+        self._data, self._size = [], 0
+        return ServerEvent(name, data[0] if len(data) == 1 else b"\n".join(data))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections import deque
+from collections.abc import Iterator
 
-import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reliable_llm.adapters.sse import OversizedEventError, ServerEvent, SSEDecoder, event_batches
+from reliable_llm.adapters.sse import OversizedEventError, ServerEvent, SSEDecoder
 
 SAMPLE = (
     b': comment\r\n\r\nevent: a\ndata: {"x":1}\n\ndata:first\ndata: second\n\n'
@@ -28,7 +27,18 @@ EVENTS = [
 
 def decoded(*chunks: bytes) -> list[ServerEvent]:
     decoder = SSEDecoder()
-    return [event for chunk in chunks for event in decoder.feed(chunk)] + decoder.flush()
+    events = [event for chunk in chunks for event in fed(decoder, chunk)]
+    decoder.end()
+    return [*events, *pending(decoder)]
+
+
+def fed(decoder: SSEDecoder, chunk: bytes) -> Iterator[ServerEvent]:
+    decoder.feed(chunk)
+    return pending(decoder)
+
+
+def pending(decoder: SSEDecoder) -> Iterator[ServerEvent]:
+    return iter(decoder.next_event, None)
 
 
 def test_a_stream_with_every_kind_of_line_end_gives_its_events() -> None:
@@ -67,25 +77,16 @@ def test_the_name_of_one_event_does_not_stick_to_the_next() -> None:
 def test_what_never_ends_is_refused_at_the_limit(chunk: bytes) -> None:
     decoder = SSEDecoder(limit=64)
     with pytest.raises(OversizedEventError):
-        deque(map(decoder.feed, [chunk] * 100), maxlen=0)
+        [event for _ in range(100) for event in fed(decoder, chunk)]
 
 
 def test_many_small_events_are_not_counted_together() -> None:
     decoder = SSEDecoder(limit=64)
-    assert sum(len(decoder.feed(b"data: 1234567890\n\n")) for _ in range(50)) == 50
+    assert sum(len(list(fed(decoder, b"data: 1234567890\n\n"))) for _ in range(50)) == 50
 
 
-async def batches_of(*pieces: bytes) -> list[list[ServerEvent]]:
-    async def body():  # type: ignore[no-untyped-def]
-        for piece in pieces:
-            yield piece
-
-    return [batch async for batch in event_batches(httpx2.Response(200, content=body()))]
-
-
-async def test_a_comment_is_a_sign_of_life_without_an_event() -> None:
-    assert await batches_of(b": ping\n\n", b"data: 1\n\n") == [[], [ServerEvent("", b"1")]]
-
-
-async def test_what_the_end_of_the_body_completes_is_not_lost() -> None:
-    assert await batches_of(b"data: [DONE]") == [[], [ServerEvent("", b"[DONE]")]]
+def test_events_that_were_not_asked_for_yet_are_kept() -> None:
+    decoder = SSEDecoder()
+    decoder.feed(b"data: 1\n\ndata: 2\n\nda")
+    decoder.feed(b"ta: 3\n\n")
+    assert [event.data for event in pending(decoder)] == [b"1", b"2", b"3"]
