@@ -263,14 +263,14 @@ class Driver:
 
     async def _send(self, action: StartAttempt, prepared: Prepared, now: float) -> AdapterReply:
         """Send once, within the attempt's timeout and what the deadline leaves."""
-        adapter, keys, timeouts, limits = self.entrance.access(action.stop.provider)
-        seconds, by_deadline = time_limit(action, now, timeouts.attempt)
-        answer = adapter.complete(prepared, keys[action.key_place], timeouts)
+        access = self.entrance.access(action.stop.provider)
+        seconds, by_deadline = time_limit(action, now, access.timeouts.attempt)
+        answer = access.adapter.complete(prepared, access.keys[action.key_place], access.timeouts)
         try:
             if by_deadline:
                 async with asyncio.timeout(seconds):
                     return await answer
-            with limits.begin():
+            with access.limits.begin():
                 return await answer
         except TimeoutError as error:
             if isinstance(error, ReliableLLMError):

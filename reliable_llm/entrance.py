@@ -28,12 +28,13 @@ if TYPE_CHECKING:
 
 
 class Access(NamedTuple):
-    """What attempts at one provider are made with."""
+    """What attempts at one provider are made with: `limits` bounds whole ones, `silences` the pauses of a stream."""
 
     adapter: Adapter
     keys: Sequence[Credential]
     timeouts: Timeouts
     limits: TimeLimits
+    silences: TimeLimits
 
 
 class Entrance:
@@ -55,8 +56,9 @@ class Entrance:
         access = self._accesses.get(provider)
         if access is None:
             given = self._providers[provider]
-            limits = TimeLimits(given.timeouts.attempt)
-            access = Access(given.adapter(self._clock), given.keys, given.timeouts, limits)
+            timeouts = given.timeouts
+            limits, silences = TimeLimits(timeouts.attempt), TimeLimits(timeouts.idle)
+            access = Access(given.adapter(self._clock), given.keys, timeouts, limits, silences)
             self._accesses[provider] = access
         return access
 

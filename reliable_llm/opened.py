@@ -130,7 +130,10 @@ class OpenAttempt:
         idle = self._access.timeouts.idle
         by_deadline = left is not None and left <= idle
         try:
-            async with asyncio.timeout(left if by_deadline else idle):
+            if by_deadline:
+                async with asyncio.timeout(left):
+                    return await anext(self._events)
+            with self._access.silences.begin():
                 return await anext(self._events)
         except StopAsyncIteration:
             raise self._interruption(Kind.CONNECTION) from None

@@ -154,7 +154,7 @@ class StreamAssembly:
 
     def _delta(self, event: Json) -> Events:
         block, delta = self._blocks.get(_index(event)), event.get("delta")
-        if block is None or not isinstance(delta, Mapping):
+        if block is None or not isinstance(delta, dict):
             raise ValueError("a delta without a block")
         kind = delta.get("type")
         name = _TEXT_FIELDS.get(str(kind))
