@@ -150,15 +150,12 @@ def new_http_client(settings: AdapterSettings) -> httpx2.AsyncClient:
 
 def _connections(limit: int) -> httpx2.AsyncBaseTransport | None:
     """Return a transport that finds a connection at once; None behind a proxy, which httpx2 sees to itself."""
-    import httpx2
-
     from reliable_llm.adapters.connections import ConnectionStack
+    from reliable_llm.adapters.one_connection import OneConnection
 
     if has_proxy():
         return None
-    alone = httpx2.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=KEEPALIVE_EXPIRY)
-    connect = functools.partial(httpx2.AsyncHTTPTransport, verify=ssl_context(), limits=alone)
-    return ConnectionStack(connect, limit=limit, expiry=KEEPALIVE_EXPIRY)
+    return ConnectionStack(lambda: OneConnection(ssl_context(), KEEPALIVE_EXPIRY), limit=limit, expiry=KEEPALIVE_EXPIRY)
 
 
 def has_proxy() -> bool:
