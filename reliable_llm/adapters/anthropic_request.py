@@ -76,10 +76,13 @@ def prepare(
     )
 
 
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
 def _encoded(body: Block) -> bytes:
     """Return *body* as it goes out, written down once for all retries and keys."""
     try:
-        return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        return _encode(body).encode()
     except (TypeError, ValueError, RecursionError):
         # Python's own message quotes what it could not encode: a prompt.
         raise InvalidRequestError("the request holds something that JSON cannot express") from None
