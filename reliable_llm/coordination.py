@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -52,6 +53,7 @@ class Coordination:
         last_resort: LastResort | None,
     ) -> None:
         _check_policies({"retry": retry, "recovery": recovery, "budget": budget, "hedge": hedge})
+        listeners = _check_parts(health, clock, listeners, last_resort)
         self.providers = _by_name(providers)
         self.retry = retry or RetryPolicy()
         self.last_resort = last_resort
@@ -132,6 +134,29 @@ def _check_policies(given: Mapping[str, object]) -> None:
             raise ConfigurationError(
                 f"{name} must be a {wanted.__name__}, got {type(value).__name__}: write {name}={wanted.__name__}(...)"
             )
+
+
+def _check_parts(health: object, clock: object, listeners: object, last_resort: object) -> tuple[Listener, ...]:
+    """Return *listeners* as a tuple; refuse what is no store, no clock, no listeners or no function."""
+    if health is not None and not hasattr(health, "join"):
+        raise ConfigurationError(f"health must be a store: write health=RedisHealth(...), got {_kind(health)}")
+    if clock is not None and not all(hasattr(clock, name) for name in ("monotonic", "time", "random", "sleep")):
+        raise ConfigurationError(f"clock must have monotonic, time, random and sleep, got {_kind(clock)}")
+    heard = tuple(listeners) if isinstance(listeners, Iterable) else None
+    if heard is None or not all(map(callable, heard)):
+        raise ConfigurationError(
+            f"listeners must be a list of functions: write listeners=[...], got {_kind(listeners)}"
+        )
+    if last_resort is not None and (not callable(last_resort) or inspect.iscoroutinefunction(last_resort)):
+        raise ConfigurationError(
+            "last_resort must be a plain function of the request and the error, not an asynchronous one, "
+            f"got {_kind(last_resort)}"
+        )
+    return heard
+
+
+def _kind(given: object) -> str:
+    return type(given).__name__
 
 
 def _by_name(providers: Sequence[Provider]) -> dict[str, Provider]:

@@ -319,13 +319,15 @@ class ConfigWarning(Event):
 
 @dataclass(frozen=True, slots=True)
 class CallFailed(Event):
-    """Nothing answered. `primary_kind` is what the caller gets."""
+    """Nothing answered. `primary_kind` is what the caller gets, from `provider` and `model` where it is theirs."""
 
     event = "all_failed"
     level = ERROR
     primary_kind: Kind
     attempts: int
     retry_after: float | None
+    provider: str | None = None
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

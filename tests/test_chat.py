@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -69,6 +70,26 @@ def test_what_is_no_provider_is_refused() -> None:
 def test_a_number_in_place_of_a_policy_is_refused_with_how_to_write_it(name: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"{name} must be a \w+Policy, got int: write {name}="):
         FailoverChat([provider("a", ScriptedAdapter())], **{name: 3})  # type: ignore[arg-type]
+
+
+async def asynchronous(request: object, error: object) -> str:
+    return "hello"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"health": 3}, "health must be a store: write health=RedisHealth"),
+        ({"clock": 3}, "clock must have monotonic, time, random and sleep, got int"),
+        ({"listeners": print}, r"write listeners=\[\.\.\.\], got builtin_function_or_method"),
+        ({"listeners": [3]}, "listeners must be a list of functions"),
+        ({"last_resort": "sorry"}, "last_resort must be a plain function of the request and the error.*, got str"),
+        ({"last_resort": asynchronous}, "not an asynchronous one"),
+    ],
+)
+def test_what_is_no_part_of_a_coordinator_is_refused_with_what_to_give(given: Any, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        FailoverChat([provider("a", ScriptedAdapter())], **given)
 
 
 def test_a_route_that_is_one_string_is_refused_with_how_to_write_it() -> None:

@@ -333,6 +333,8 @@ class FailoverCall:
         """Complete the error with the story."""
         complete(error, self._walk, self._ledger.attempts, now)
         self._final = error
-        self._ledger.events.append(events.CallFailed(error.kind, len(error.attempts), error.retry_after))
+        self._ledger.events.append(
+            events.CallFailed(error.kind, len(error.attempts), error.retry_after, error.provider, error.model)
+        )
         self._end = Raise(error)
         return self._end

@@ -790,7 +790,7 @@ def test_a_breakers_probe_is_not_told_as_a_quota_probe() -> None:
 def test_total_failure_is_told_with_what_the_caller_gets() -> None:
     world = World(a=1)
     world.trip({"a": [limited(60)]}, world.call("a/m1"))
-    assert world.told(events.CallFailed) == [events.CallFailed(Kind.RATE_LIMITED, 1, 60)]
+    assert world.told(events.CallFailed) == [events.CallFailed(Kind.RATE_LIMITED, 1, 60, "a", "m1")]
 
 
 def test_the_error_of_a_long_prompt_met_only_by_memory_is_of_that_kind() -> None:
