@@ -140,18 +140,13 @@ class Driver:
         """Return the machine of a new call."""
         if self.entrance.member is not None:
             self.entrance.member.wake()
+        now, needs = self.clock.monotonic(), RequestNeeds(request, stream)
+        prefer = None if affinity is None else crc32(affinity.encode())
+        cuts = possible_cuts(request.messages) if request.truncate else 0
+        demand = _demand(request, priority) if self.paced else None
+        # By position: every keyword to a class costs as much as the rest of a line, and this is on every call's way.
         return FailoverCall(
-            stops,
-            now=self.clock.monotonic(),
-            retry=retry,
-            recovery=self.recovery,
-            needs=RequestNeeds(request, stream=stream),
-            cuts=possible_cuts(request.messages) if request.truncate else 0,
-            deadline=deadline,
-            budget=self.budget,
-            prefer=None if affinity is None else crc32(affinity.encode()),
-            demand=_demand(request, priority) if self.paced else None,
-            is_hedge=is_hedge,
+            stops, now, retry, self.recovery, needs, deadline, self.budget, prefer, cuts, demand, is_hedge
         )
 
     def hedge_delay(self, request: ChatRequest, stops: Sequence[Stop]) -> float | None:

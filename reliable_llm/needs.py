@@ -13,7 +13,7 @@ class RequestNeeds:
 
     __slots__ = ("_at", "_request", "_stream", "_usual", "hosted")
 
-    def __init__(self, request: ChatRequest, *, stream: bool = False) -> None:
+    def __init__(self, request: ChatRequest, stream: bool) -> None:
         self._request = request
         self._stream = stream
         self._usual: frozenset[str] | None = None

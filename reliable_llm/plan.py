@@ -93,7 +93,7 @@ class Planner:
 
         Raises `InvalidRequestError` where the call would.
         """
-        needs = RequestNeeds(request, stream=self._stream)
+        needs = RequestNeeds(request, self._stream)
         found = tuple(self._planned(request, stop, needs.at(stop)) for stop in stops)
         total = sum(each.worst_case for each in found)
         if total:

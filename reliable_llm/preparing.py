@@ -34,7 +34,7 @@ def prepare_once(
     place = stop, action.without, action.cuts
     found = cache.get(place)
     if found is None:
-        target = Target(candidate=stop.candidate, model_id=stop.model_id)
+        target = Target(stop.candidate, stop.model_id)
         try:
             adapter = entrance.access(stop.provider).adapter
             wanted = request if action.cuts == 0 else _shortened(request, call, action)

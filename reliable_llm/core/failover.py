@@ -72,7 +72,6 @@ class FailoverCall:
     def __init__(
         self,
         route: Sequence[Stop],
-        *,
         now: float,
         retry: RetryPolicy,
         recovery: RecoveryPolicy,
@@ -84,7 +83,7 @@ class FailoverCall:
         demand: Demand | None = None,
         is_hedge: bool = False,
     ) -> None:
-        self._walk = Walk(route, retry=retry, needs=needs, deadline=deadline, demand=demand)
+        self._walk = Walk(route, retry, needs, deadline, demand)
         self._ledger = Ledger(now)
         self.attempts: list[Attempt] = self._ledger.attempts
         self.events: list[events.Event] = self._ledger.events

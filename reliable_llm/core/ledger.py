@@ -126,21 +126,23 @@ class Ledger:
     ) -> Attempt:
         stop = action.stop
         waited, self.slept = self.slept, 0.0
+        label = stop.health.ring.labels[action.key_place]
+        began, elapsed = started - self._started, now - started
         return Attempt(
-            number=action.number,
-            provider=stop.candidate.provider,
-            model=stop.candidate.model,
-            key_label=stop.health.ring.labels[action.key_place],
-            started=started - self._started,
-            elapsed=now - started,
-            waited=waited,
-            kind=kind,
-            status=status,
-            code=code,
-            request_id=request_id,
-            retry_after=retry_after,
-            usage=usage,
-            probe=action.permit.probe,
+            action.number,
+            stop.provider,
+            stop.model,
+            label,
+            began,
+            elapsed,
+            waited,
+            kind,
+            status,
+            code,
+            request_id,
+            retry_after,
+            usage,
+            action.permit.probe,
         )
 
 

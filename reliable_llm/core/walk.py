@@ -34,7 +34,6 @@ class Walk:
     def __init__(
         self,
         route: Sequence[Stop],
-        *,
         retry: RetryPolicy,
         needs: Needs | None,
         deadline: float | None,
