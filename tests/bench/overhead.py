@@ -26,8 +26,10 @@ from reliable_llm import FailoverChat, Provider
 from reliable_llm.adapters.base import Target
 from reliable_llm.asking import as_request
 from reliable_llm.clock import SystemClock
+from reliable_llm.credentials import Credential
 from reliable_llm.types import Candidate
 from tests.bench.clients import Client, Messages, all_clients, history, peers
+from tests.bench.minimal import Minimal
 from tests.bench.vendor_server import chat_answer, messages_answer, vendor_server
 
 
@@ -107,15 +109,19 @@ async def paired(
         await first()
         middle = time.perf_counter()
         await second()
+        ended = time.perf_counter()
         if n >= 50:  # the first ones warm up
-            added.append((middle - began) - (time.perf_counter() - middle))
+            added.append((middle - began) - (ended - middle))
+        await asyncio.sleep(0)  # nothing here waits for the network: let the loop clear away cancelled timers
     return added
 
 
 async def coordinator_alone(options: argparse.Namespace) -> None:
     """Print what the coordinator adds to its own adapter: two keys, health, ledger, logging at its default."""
     print("### The coordinator alone, paired with its own adapter in one process\n")
-    print("| vendor | logging | added p50 us | of a bare create() |\n| --- | --- | ---: | ---: |")
+    print("The minimal one is `tests/bench/minimal.py`: what 20 lines cost on this machine, in the same run.\n")
+    print("| vendor | logging | added p50 us | minimal one, us | of the minimal one | of a bare create() |")
+    print("| --- | --- | ---: | ---: | ---: | ---: |")
     for vendor, body in (("openai", chat_answer()[0]), ("anthropic", messages_answer()[0])):
         for logging_on in (False, True):
             print(await _added(vendor, body, options.pairs, logging_on=logging_on))
@@ -141,10 +147,17 @@ async def _added(vendor: str, body: bytes, pairs: int, *, logging_on: bool) -> s
     async def alone() -> object:
         return await adapter.complete(adapter.prepare(request, target), provider.keys[0], provider.timeouts)
 
-    added = await paired(lambda: chat(request), alone, pairs)
+    minimal = Minimal(provider.keys * 5)
+
+    async def with_key(key: Credential) -> object:
+        return await adapter.complete(adapter.prepare(request, target), key, provider.timeouts)
+
+    added = statistics.median(await paired(lambda: chat(request), alone, pairs))
+    least = statistics.median(await paired(lambda: minimal(with_key), alone, pairs))
     bare = await _bare(vendor, http, pairs // 4)
-    middle = statistics.median(added)
-    return f"| {vendor} | {'INFO' if logging_on else 'default'} | {middle * 1e6:.1f} | {middle / bare:.1%} |"
+    logging_is = "INFO" if logging_on else "default"
+    us, least_us = added * 1e6, least * 1e6
+    return f"| {vendor} | {logging_is} | {us:.1f} | {least_us:.1f} | {added / least:.2f} | {added / bare:.1%} |"
 
 
 async def _bare(vendor: str, http: httpx2.AsyncClient, calls: int) -> float:
