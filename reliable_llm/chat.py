@@ -90,7 +90,14 @@ class FailoverChat:
         from reliable_llm.config import load
 
         settings = load(path)
-        return cls(settings.providers, route=settings.route, retry=settings.retry, recovery=settings.recovery)
+        return cls(
+            settings.providers,
+            route=settings.route,
+            retry=settings.retry,
+            recovery=settings.recovery,
+            budget=settings.budget,
+            hedge=settings.hedge,
+        )
 
     # ---------------------------------------------------------------- calls
 

@@ -39,9 +39,11 @@ File (everything but `kind` and `models` may be left out; durations are seconds)
     [timeouts]                                    # for every provider that does not say otherwise
     [retry]
     [recovery]
+    [budget]                                      # bounds what retries add; without the table nothing does
+    [hedge]                                       # starts a second candidate beside a slow one; likewise
 
-The fields of the last tables are those of `Timeouts`, `RetryPolicy` and `RecoveryPolicy`. Every error names the file,
-the place in it and the remedy. A key is never part of an error.
+The fields of the last tables are those of `Timeouts`, `RetryPolicy`, `RecoveryPolicy`, `BudgetPolicy` and
+`HedgePolicy`. Every error names the file, the place in it and the remedy. A key is never part of an error.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ from typing import TYPE_CHECKING, Any, Final
 from reliable_llm.config_clouds import clients_from_env, clients_from_file, is_signed, signing_fields
 from reliable_llm.core.route import as_candidate, checked_route
 from reliable_llm.errors import ConfigurationError
-from reliable_llm.policy import Limits, RecoveryPolicy, RetryPolicy, Timeouts
+from reliable_llm.policy import BudgetPolicy, HedgePolicy, Limits, RecoveryPolicy, RetryPolicy, Timeouts
 from reliable_llm.provider import Provider
 from reliable_llm.tomlfile import Node, nearest, read, refuse
 from reliable_llm.types import Candidate, Capabilities
@@ -81,6 +83,8 @@ class Settings:
     route: tuple[Candidate, ...] | None = None
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     recovery: RecoveryPolicy = field(default_factory=RecoveryPolicy)
+    budget: BudgetPolicy | None = None
+    hedge: HedgePolicy | None = None
 
 
 # ---------------------------------------------------------------- the environment
@@ -181,7 +185,7 @@ def _listed(text: str) -> tuple[str, ...]:
 def load(path: str | os.PathLike[str], *, environ: Mapping[str, str] = os.environ) -> Settings:
     """Return the settings in the TOML file at *path*; its `env:` and `keys_env` names are read from *environ*."""
     file = os.fspath(path)
-    top = read(file).table(("route", "providers", "timeouts", "retry", "recovery"))
+    top = read(file).table(("route", "providers", "timeouts", "retry", "recovery", "budget", "hedge"))
     if "providers" not in top:
         refuse(file, "no provider: add a [[providers]] table with kind and models")
     timeouts = top["timeouts"].onto(Timeouts()) if "timeouts" in top else Timeouts()
@@ -193,6 +197,8 @@ def load(path: str | os.PathLike[str], *, environ: Mapping[str, str] = os.enviro
         route=_route(top["route"], providers) if "route" in top else None,
         retry=retry,
         recovery=top["recovery"].onto(RecoveryPolicy()) if "recovery" in top else RecoveryPolicy(),
+        budget=top["budget"].onto(BudgetPolicy()) if "budget" in top else None,
+        hedge=top["hedge"].onto(HedgePolicy()) if "hedge" in top else None,
     )
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from reliable_llm import ConfigurationError, FailoverChat, Kind, RetryPolicy
+from reliable_llm import BudgetPolicy, ConfigurationError, FailoverChat, HedgePolicy, Kind, RetryPolicy
+from reliable_llm.asking import as_request
 from reliable_llm.config import Settings, from_env, load
 from reliable_llm.events import ConfigWarning, Event
 from reliable_llm.types import Candidate
@@ -241,6 +242,12 @@ def test_a_file_gives_providers_policies_and_route(file: Path) -> None:
         [recovery]
         quota = 60
         breaker = { server_error = 30 }
+
+        [budget]
+        share = 0.2
+
+        [hedge]
+        delay = 2
         """,
     )
     main, backup = settings.providers
@@ -259,6 +266,8 @@ def test_a_file_gives_providers_policies_and_route(file: Path) -> None:
     assert settings.retry.failover_on == {Kind.CONTENT_POLICY}
     assert settings.recovery.quota == 60
     assert settings.recovery.breaker == {Kind.SERVER_ERROR: 30}
+    assert settings.budget == BudgetPolicy(share=0.2)
+    assert settings.hedge == HedgePolicy(delay=2)
 
 
 def test_a_minimal_file_leaves_everything_else_at_its_default(file: Path) -> None:
@@ -367,6 +376,9 @@ def test_a_bad_setting_of_a_provider_is_named_with_its_place(file: Path, line: s
             "[recovery]\nbreaker = { sever_error = 5 }",
             "recovery: RecoveryPolicy.breaker must hold kinds of failure (server_error)",
         ),
+        ("[budget]\nshare = -1", "budget: BudgetPolicy.share must be a number from 0"),
+        ("[hedge]\ndelays = 2", "hedge: unknown key 'delays': did you mean 'delay'?"),
+        ("[hedge]\nquantile = '0.9'", "hedge: HedgePolicy.quantile must be a number"),
         ("[timeouts]\nconnect = inf", "timeouts: Timeouts.connect must be a number"),
         ("[[providers]]\nkind='openai'\nkeys=['sk-b']\nmodels=['m']", "providers: 2 providers are named 'openai'"),
     ],
@@ -429,6 +441,16 @@ def test_a_coordinator_is_built_from_a_file(file: Path) -> None:
     status = FailoverChat.from_toml(str(file)).status()
 
     assert [provider.name for provider in status.providers] == ["openai"]
+
+
+def test_a_coordinator_from_a_file_hedges_and_keeps_to_a_budget_as_written(file: Path) -> None:
+    text = MINIMAL.replace('["gpt-5.1"]', '["gpt-5.1", "gpt-5-mini"]') + "[budget]\n[hedge]\ndelay = 2\n"
+    file.write_text(text, encoding="utf-8")
+    coordination = FailoverChat.from_toml(str(file))._coordination
+    stops = coordination.candidates.chosen(model=None, route=None, failover=True)
+
+    assert coordination.driver.budget is not None
+    assert coordination.driver.hedge_delay(as_request("hi"), stops) == 2
 
 
 def test_a_provider_may_have_a_policy_of_its_own_on_top_of_that_of_all(file: Path) -> None:

@@ -14,7 +14,7 @@ from reliable_llm.drill.vendors import faults
 from reliable_llm.drill.vendors.observed import current_call
 from reliable_llm.drill.vendors.wire import Site, Vendors
 from reliable_llm.errors import Kind
-from reliable_llm.policy import RecoveryPolicy, RetryPolicy, Timeouts
+from reliable_llm.policy import BudgetPolicy, HedgePolicy, RecoveryPolicy, RetryPolicy, Timeouts
 from reliable_llm.provider import Provider
 from reliable_llm.types import Candidate, Capabilities
 
@@ -48,6 +48,8 @@ class Blueprint:
     retry: RetryPolicy
     recovery: RecoveryPolicy
     route: Sequence[Candidate] | None
+    budget: BudgetPolicy | None = None
+    hedge: HedgePolicy | None = None
     clients: list[httpx2.AsyncClient] = field(default_factory=list)
 
     def build(self, vendors: Vendors, clock: Clock, listener: Listener, hooks: Hooks) -> FailoverChat:
@@ -56,7 +58,14 @@ class Blueprint:
 
         wired = [self._wired(p, vendors.transport(s), hooks) for p, s in zip(self.providers, self.sites, strict=True)]
         return FailoverChat(
-            wired, route=self.route, retry=self.retry, recovery=self.recovery, clock=clock, listeners=[listener]
+            wired,
+            route=self.route,
+            retry=self.retry,
+            recovery=self.recovery,
+            budget=self.budget,
+            hedge=self.hedge,
+            clock=clock,
+            listeners=[listener],
         )
 
     def _wired(self, provider: Provider, transport: httpx2.AsyncBaseTransport, hooks: Hooks) -> Provider:
@@ -185,6 +194,8 @@ def from_settings(scenario: written.Scenario, settings: Settings) -> Blueprint:
         sites=[_mapped(given, provider, _keys_told_apart(given, scenario)) for given, provider in pairs],
         retry=settings.retry,
         recovery=settings.recovery,
+        budget=settings.budget,
+        hedge=settings.hedge,
         route=[_candidate(pair, pairs) for pair in setup.route] or None,
     )
 
