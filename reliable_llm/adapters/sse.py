@@ -14,6 +14,9 @@ from typing import Final, NamedTuple
 # The largest event that a vendor sends is a whole answer with pictures in base64 (Responses API, `response.completed`).
 MAX_EVENT_BYTES: Final = 64 * 1024 * 1024
 
+# How much is split into lines at once: what was compressed may be empty lines by the million.
+_PIECE: Final = 64 * 1024
+
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 _DONE: Final = b"[DONE]"
 
@@ -36,10 +39,11 @@ class SSEDecoder:
     there is none, then feed on.
     """
 
-    __slots__ = ("_data", "_limit", "_lines", "_name", "_rest", "_size", "_skip_newline")
+    __slots__ = ("_data", "_limit", "_lines", "_name", "_pieces", "_rest", "_size", "_skip_newline")
 
     def __init__(self, limit: int = MAX_EVENT_BYTES) -> None:
         self._limit = limit
+        self._pieces: deque[bytes] = deque()
         self._lines: deque[bytes] = deque()
         self._rest = bytearray()
         self._name = ""
@@ -49,26 +53,25 @@ class SSEDecoder:
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes of the body."""
-        lines = self._split(chunk)
-        rest = lines.pop()
-        if lines and self._rest:
-            lines[0] = bytes(self._rest) + lines[0]
-            self._rest.clear()
-        self._lines.extend(lines)
-        self._rest += rest
+        self._pieces.extend(chunk[at : at + _PIECE] for at in range(0, len(chunk), _PIECE))
 
     def end(self) -> None:
         """Take the end of the body, which completes an event whose lines did end, and a `[DONE]` without its newline.
 
         A line cut in the middle is not an event.
         """
+        while self._pieces:
+            self._split_next()
         rest = bytes(self._rest)
         self._rest.clear()
         self._lines.extend((rest, b"") if rest.endswith(_DONE) else (b"",))
 
     def next_event(self) -> ServerEvent | None:
         """Return the next event, None where more bytes are needed; raise `OversizedEventError` past the limit."""
-        while self._lines:
+        while self._lines or self._pieces:
+            if not self._lines:
+                self._split_next()
+                continue
             line = self._lines.popleft()
             if line.startswith(b"data:"):
                 self._data.append(line[6:] if line[5:6] == b" " else line[5:])
@@ -85,8 +88,17 @@ class SSEDecoder:
             raise OversizedEventError(f"an event of the stream is larger than {self._limit} bytes")
         return None
 
+    def _split_next(self) -> None:
+        lines = self._split(self._pieces.popleft())
+        rest = lines.pop()
+        if lines and self._rest:
+            lines[0] = bytes(self._rest) + lines[0]
+            self._rest.clear()
+        self._lines.extend(lines)
+        self._rest += rest
+
     def _split(self, chunk: bytes) -> list[bytes]:
-        if self._skip_newline and chunk:
+        if self._skip_newline:
             chunk = chunk[1:] if chunk[:1] == b"\n" else chunk
             self._skip_newline = False
         if b"\r" not in chunk:

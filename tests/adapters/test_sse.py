@@ -90,3 +90,15 @@ def test_events_that_were_not_asked_for_yet_are_kept() -> None:
     decoder.feed(b"data: 1\n\ndata: 2\n\nda")
     decoder.feed(b"ta: 3\n\n")
     assert [event.data for event in pending(decoder)] == [b"1", b"2", b"3"]
+
+
+def test_lines_are_split_a_piece_at_a_time() -> None:
+    decoder = SSEDecoder()
+    decoder.feed(b"data: 1\n\n" + b"\n" * 1_000_000)
+    assert decoder.next_event() == ServerEvent("", b"1")
+    assert len(decoder._lines) < 100_000
+
+
+def test_an_event_may_be_longer_than_a_piece() -> None:
+    data = b"x" * 200_000
+    assert decoded(b"data: " + data + b"\n\ndata: 2\n\n") == [ServerEvent("", data), ServerEvent("", b"2")]
