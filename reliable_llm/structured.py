@@ -38,7 +38,6 @@ Output: TypeAlias = OutputSchema | Json | type
 # Answers without the value asked for that are answers all the same: the caller sees why in `finish_reason`.
 _NO_VALUE: Final = frozenset({FinishReason.REFUSAL, FinishReason.CONTENT_FILTER, FinishReason.PAUSE})
 _MOST_PROBLEMS: Final = 10
-_FENCED: Final = re.compile(r"```(?:json)?\s*\n(.*?)\n\s*```", re.DOTALL)
 _THOUGHT: Final = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
@@ -119,9 +118,24 @@ def value_of(text: str, output: OutputSchema) -> tuple[object, list[str]]:
     """Return the value that *text* holds, and what is wrong with it (nothing, where it fits)."""
     bare = _THOUGHT.sub("", text).strip()
     value, wrong = _judged(bare, output)
-    fenced = _FENCED.findall(bare) if wrong else []
+    fenced = _fenced(bare) if wrong else []
     # Models asked in words like to wrap the value; two of them would be a guess.
     return _judged(fenced[0], output) if len(fenced) == 1 else (value, wrong)
+
+
+def _fenced(text: str) -> list[str]:
+    """Return what stands between lines of Markdown fences. By lines: a model may write blank ones without end."""
+    found: list[str] = []
+    inside: list[str] | None = None
+    for line in text.split("\n"):
+        if inside is None:
+            inside = [] if line.rstrip().endswith(("```", "```json")) else None
+        elif line.lstrip().startswith("```"):
+            found.append("\n".join(inside).strip())
+            inside = None
+        else:
+            inside.append(line)
+    return found
 
 
 def _judged(text: str, output: OutputSchema) -> tuple[object, list[str]]:

@@ -115,6 +115,9 @@ async def test_a_schema_in_gives_plain_data_out() -> None:
         f"Here it is:\n```\n{GOOD}\n```\nAnything else?",
         f"<think>Who is it?</think>\n{GOOD}",
         f"  {GOOD}\n",
+        f"Here: ```json\r\n\r\n{GOOD}\r\n  ```",
+        # Cubic expressions never come to an end here.
+        "```\n" + "\n" * 100_000 + f"{GOOD}\n```" + "\n" * 100_000 + "That is it.",
     ],
 )
 def test_a_value_may_be_wrapped_as_models_like_to(text: str) -> None:

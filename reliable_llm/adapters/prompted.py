@@ -36,7 +36,7 @@ from reliable_llm.types import (
     ToolResult,
 )
 
-_CALL: Final = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|\Z)", re.DOTALL)
+_CALL: Final = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
 _HOW: Final = """\
 You can call tools. To call one, write this and nothing after it; write several for several calls:
 <tool_call>{"name": "<name of the tool>", "arguments": {<its arguments as JSON>}}</tool_call>
@@ -162,10 +162,11 @@ def with_calls(answer: AdapterReply, *, turn: int) -> AdapterReply:
     Raises `MalformedResponseError` for a call that cannot be read: it is neither an answer nor anything to run.
     """
     text = "".join(part.text for part in answer.parts if isinstance(part, Text))
-    written = _CALL.findall(text)
+    written = [each.strip() for each in _CALL.findall(text)]
     if not written:
         return answer
-    calls = tuple(_read(each, f"{turn}/{number}/{text}", answer) for number, each in enumerate(written))
+    whole = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    calls = tuple(_read(each, f"{turn}/{number}/{whole}", answer) for number, each in enumerate(written))
     rest = _CALL.sub("", text).strip()
     others = tuple(part for part in answer.parts if not isinstance(part, Text))
     said = (Text(rest),) if rest else ()
@@ -187,5 +188,5 @@ def _read(written: str, seed: str, answer: AdapterReply) -> ToolCall:
         )
     arguments = call.get("arguments", {})
     told = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    identifier = hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+    identifier = hashlib.sha256(seed.encode()).hexdigest()[:24]
     return ToolCall(id=f"call_{identifier}", name=name, arguments=told)

@@ -114,6 +114,14 @@ def test_a_call_whose_end_is_missing_is_read_all_the_same() -> None:
     assert isinstance(call, ToolCall)
 
 
+def test_white_space_around_a_call_means_nothing_however_much_it_is() -> None:
+    spaced = CALL.replace("<tool_call>", "<tool_call>" + " " * 300_000 + "\n").replace("</", "\n" * 300_000 + "</")
+    (call,) = with_calls(answer(spaced), turn=1).parts
+
+    assert isinstance(call, ToolCall)
+    assert call.arguments == '{"q": "Oslo"}'
+
+
 def test_reasoning_beside_a_call_stays() -> None:
     reply = answer(CALL)
     thinking = type(reply)(parts=(Reasoning(text="hm"), *reply.parts), finish_reason=reply.finish_reason)
