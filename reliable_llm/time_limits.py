@@ -11,7 +11,7 @@ from types import TracebackType
 
 
 class TimeLimits:
-    """The attempts under way that may each take `seconds`. Begins anew on another event loop."""
+    """The attempts under way that may each take `seconds`. Each event loop has a line of its own."""
 
     __slots__ = ("_line", "_loop", "_seconds", "_timer")
 
@@ -28,19 +28,20 @@ class TimeLimits:
             self._loop, self._line, self._timer = loop, {}, None
         end = loop.time() + self._seconds
         if self._timer is None:
-            self._timer = loop.call_at(end, self._expire, loop)
+            self._timer = loop.call_at(end, self._expire, loop, self._line)
         return TimeLimit(self._line, asyncio.current_task(loop), end)
 
-    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _expire(self, loop: asyncio.AbstractEventLoop, line: dict[TimeLimit, None]) -> None:
         """Let those expire whose time is up, and wait for the next one: the timer outlives the attempt it was for."""
-        now = loop.time()
-        self._timer = None
-        while self._line:
-            first = next(iter(self._line))
+        now, timer = loop.time(), None
+        while line:
+            first = next(iter(line))
             if first.end > now:
-                self._timer = loop.call_at(first.end, self._expire, loop)
+                timer = loop.call_at(first.end, self._expire, loop, line)
                 break
             first.expire()
+        if line is self._line:
+            self._timer = timer
 
 
 class TimeLimit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import pickle
 import re
 import ssl
@@ -186,6 +187,19 @@ async def test_a_printed_traceback_quotes_the_vendor_only_in_the_vendors_own_exc
     printed = io.StringIO()
     traceback.print_exception(error, file=printed, chain=False)
     assert found(printed.getvalue()) == []
+
+
+@pytest.mark.parametrize("make", [Provider.openai, Provider.anthropic])
+async def test_the_sdks_own_logs_show_no_key_at_any_level(make: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    refuse = httpx2.MockTransport(lambda _: httpx2.Response(401, json={"error": {"message": "wrong key"}}))
+    key = make(models=["m"], keys=[KEY], http_client=httpx2.AsyncClient(transport=refuse))
+
+    with pytest.raises(ReliableLLMError):
+        await FailoverChat([key])("hi", max_tokens=5)
+
+    assert "_base_client" in caplog.text
+    assert KEY not in caplog.text
 
 
 def test_settings_show_no_key() -> None:

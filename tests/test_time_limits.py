@@ -92,3 +92,15 @@ def test_a_time_that_is_up_leaves_no_cancellation_behind() -> None:
 def test_an_attempt_on_another_event_loop_is_timed_there() -> None:
     limits = TimeLimits(10)
     assert [run(ends_after(limits, 99)) for _ in range(2)] == ["timeout at 10", "timeout at 10"]
+
+
+def test_an_attempt_keeps_its_time_while_another_event_loop_runs() -> None:
+    limits = TimeLimits(0.05)
+    first = asyncio.new_event_loop()
+    attempt = first.create_task(within(limits, asyncio.sleep(60)))
+    first.run_until_complete(asyncio.sleep(0))
+    run(ends_after(limits, 0.01))
+
+    with pytest.raises(TimeoutError):
+        first.run_until_complete(attempt)
+    first.close()

@@ -17,6 +17,7 @@ from reliable_llm.adapters.anthropic_request import prepare
 from reliable_llm.adapters.anthropic_stream import AnthropicStream, Reader
 from reliable_llm.adapters.base import AdapterSettings, AdapterStream, Prepared, Target
 from reliable_llm.adapters.http import ClientPool, http_timeout
+from reliable_llm.adapters.sdk_log import hide_keys
 from reliable_llm.credentials import Credential
 from reliable_llm.errors import ConfigurationError
 from reliable_llm.policy import Timeouts
@@ -104,6 +105,7 @@ class AnthropicAdapter:
         import jiter  # noqa: F401 - the first answer is decoded on the event loop
         from anthropic import AsyncAnthropic, omit
 
+        hide_keys()  # each call brings its own, in the options that the SDK logs
         # Key and address are always given: the SDK would look for them in the environment and in profiles on disk.
         # The key is a stand-in, replaced in the header of each call.
         try:

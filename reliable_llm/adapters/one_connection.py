@@ -39,10 +39,10 @@ def _translated(failure: Exception) -> httpx2.TransportError:
 
 
 class OneConnection(httpx2.AsyncBaseTransport):
-    """Takes one request at a time; the next one when the response of the last is closed.
+    """Has to be given one request at a time: the next one when the response of the last is closed.
 
     A connection that has been idle for `expiry` seconds, or that the server has closed, is not used again. Raises what
-    `httpx2.AsyncHTTPTransport` raises.
+    `httpx2.AsyncHTTPTransport` raises, and `httpx2.UnsupportedProtocol` for anything but http and https.
     """
 
     def __init__(self, ssl_context: ssl.SSLContext, expiry: float) -> None:

@@ -130,7 +130,7 @@ class FailoverCall:
         return self._with_all_passed(now, chance)
 
     def _at_once(self, now: float) -> StartAttempt | None:
-        """Return the first attempt where nothing is known against the first choice: most calls need no more."""
+        """Return the first attempt where nothing is known against the first candidate: most calls need no more."""
         stop = self._walk.route[0]
         gate = stop.health.candidate(stop.model)
         if stop.health.pace is not None or not (gate is None or gate.is_open) or self._walk.may_miss(stop):
