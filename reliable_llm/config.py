@@ -285,6 +285,8 @@ def _listed_keys(fields: Mapping[str, Node], environ: Mapping[str, str]) -> list
 
 
 def _read(node: Node, variable: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    if not variable.isidentifier():  # it may be a key, and is not shown
+        node.refuse("names what cannot be an environment variable: write its name, such as OPENAI_API_KEY")
     if not environ.get(variable, "").strip():
         node.refuse(f"environment variable {variable} is not set: set it to the key")
     return _keys(environ, variable)

@@ -298,6 +298,16 @@ def test_keys_may_come_from_variables(file: Path, line: str) -> None:
     assert secrets(loaded(file, text, environ)) == ["sk-1", "sk-2"]
 
 
+@pytest.mark.parametrize(
+    "line", ['keys = ["env:sk-secret-1"]', 'keys_env = ["sk-secret-1"]', 'keys_env = "sk-secret-1"']
+)
+def test_a_key_in_place_of_a_variable_is_refused_without_showing_it(file: Path, line: str) -> None:
+    said = refused(file, MINIMAL.replace('keys = ["sk-a"]', line))
+
+    assert "names what cannot be an environment variable" in said
+    assert "secret" not in said
+
+
 def test_a_variable_that_is_not_set_is_named_with_its_place(file: Path) -> None:
     text = MINIMAL.replace('"sk-a"', '"sk-a", "env:TEAM_KEY"')
 

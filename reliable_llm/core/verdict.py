@@ -18,8 +18,20 @@ SOON: Final = 60.0
 _WAITING: Final = frozenset(
     {Kind.RATE_LIMITED, Kind.QUOTA_EXHAUSTED, Kind.OVERLOADED, Kind.SERVER_ERROR, Kind.TIMEOUT, Kind.PERMISSION}
 )
-# A code is a word of the vendor's; what looks like a key is not repeated.
-_NAME = re.compile(r"(?!(?:sk|pk|rk|gsk|xai|nvapi|pplx|aiza|ghp)[-_])[\w.:/-]{1,64}")
+# A code is a word of the vendor's.
+_NAME = re.compile(r"[\w.:/-]{1,64}")
+
+# The beginnings of vendors' keys, and what is letters and digits at random.
+_LIKE_A_KEY = re.compile(
+    r"(?<![a-z0-9])(?:(?:sk|pk|rk|gsk|xai|nvapi|pplx|ghp|hf)[-_]|aiza|absk)"
+    r"|(?<![a-z0-9])(?=[a-z0-9]*[0-9][a-z0-9]*[a-z][a-z0-9]*[0-9])[a-z0-9]{20,}",
+    re.IGNORECASE,
+)
+
+
+def is_word(text: str) -> bool:
+    """Tell whether *text* is a vendor's word, fit to be shown: what looks like a key is not repeated."""
+    return _NAME.fullmatch(text) is not None and _LIKE_A_KEY.search(text) is None
 
 
 def judge(rule: Rule, facts: Facts, *, status: int | None, confidence: str) -> Verdict:
@@ -35,7 +47,7 @@ def judge(rule: Rule, facts: Facts, *, status: int | None, confidence: str) -> V
         failover=usual.failover if rule.failover is None else rule.failover,
         retry_after=wait,
         status=status,
-        code=next((code for code in facts.details.codes if _NAME.fullmatch(code)), None),
+        code=next((code for code in facts.details.codes if is_word(code)), None),
         feature=feature_of(rule.feature, facts.details.param, facts.texts),
         rule=rule.name or str(rule.kind),
         confidence=confidence,

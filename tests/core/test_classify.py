@@ -335,9 +335,26 @@ def test_a_used_up_subscription_window_is_spent_and_says_until_when() -> None:
     assert (verdict.kind, verdict.retry_after) == (Kind.QUOTA_EXHAUSTED, 7_999)
 
 
-def test_the_code_is_reported_without_what_looks_like_a_key() -> None:
-    codes = [classify(failed(400, error(code=code))).code for code in ("invalid_value", "sk-live-123", "two words")]
-    assert codes == ["invalid_value", None, None]
+@pytest.mark.parametrize("code", ["invalid_value", "model_rate_limit_exceeded_for_the_tier_2", "a.b-c/d:e"])
+def test_a_code_that_is_a_word_is_reported(code: str) -> None:
+    assert classify(failed(400, error(code=code))).code == code
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "sk-live-123",
+        "two words",
+        "invalid_key:sk-proj-a",
+        "key/sk-1",
+        "AIzaSyD4f6",
+        "hf_a",
+        "ABSKa",
+        "3f9c1d2e4b5a69788796",
+    ],
+)
+def test_what_looks_like_a_key_is_reported_as_no_code(code: str) -> None:
+    assert classify(failed(400, error(code=code))).code is None
 
 
 def test_the_http_status_is_reported_as_it_was() -> None:
