@@ -14,6 +14,7 @@ from reliable_llm.policy import Limits, RetryPolicy, Timeouts, check_number
 from reliable_llm.provider_checks import (
     checked_capabilities,
     checked_concurrency,
+    checked_headers,
     checked_models,
     checked_name,
     checked_rules,
@@ -294,7 +295,7 @@ def _build(
         models=by_model,
         keys=labels_of(name, own) if own else credentials_of(name, keys, known.key_variable, needed=known.needs_key),
         base_url=checked_url(name, base_url or known.base_url),
-        headers=dict(headers or {}),
+        headers=checked_headers(name, headers),
         timeouts=checked_settings(name, "timeouts", timeouts, Timeouts) or Timeouts(),
         http_client=http_client,
         transport=transport or "httpx2",

@@ -99,7 +99,7 @@ def checked_url(provider: str, base_url: str | None) -> str | None:
         return None
     try:
         parts = urlsplit(base_url)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and _is_one_line(base_url)
         _ = parts.port
     except ValueError:
         valid = False
@@ -108,6 +108,26 @@ def checked_url(provider: str, base_url: str | None) -> str | None:
             f"base_url of provider {provider!r} must be a full http or https address, such as https://host/v1"
         )
     return base_url
+
+
+def _is_one_line(text: str) -> bool:
+    return text.isprintable() and " " not in text
+
+
+def checked_headers(provider: str, given: object) -> dict[str, str]:
+    """Return *given* as a dict; refuse what is no header. A value may be a secret: it is never shown."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ConfigurationError(f"headers of provider {provider!r} must be a dict of strings: write headers={{...}}")
+    for name, value in given.items():
+        if not isinstance(name, str) or not name.isascii() or not _is_one_line(name) or not name:
+            raise ConfigurationError(f"headers of provider {provider!r} hold what is no name of a header")
+        if not isinstance(value, str) or not value.isascii() or not value.isprintable():
+            raise ConfigurationError(
+                f"header {name!r} of provider {provider!r} must be a string of printable ASCII characters, on one line"
+            )
+    return dict(given)
 
 
 def checked_capabilities(

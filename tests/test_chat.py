@@ -72,6 +72,24 @@ def test_a_number_in_place_of_a_policy_is_refused_with_how_to_write_it(name: str
         FailoverChat([provider("a", ScriptedAdapter())], **{name: 3})  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"headers": ["x-team"]}, "must be a dict of strings"),
+        ({"headers": {"x team": "a"}}, "hold what is no name of a header"),
+        ({"headers": {"x-team": None}}, "header 'x-team' of provider 'openai' must be a string of printable ASCII"),
+        ({"headers": {"x-team": "hunter2\r\nx-evil: 1"}}, "on one line"),
+        ({"headers": {"x-team": "hunter2\u00e9"}}, "printable ASCII"),
+        ({"base_url": "https://hunter2.example/v1\n"}, "base_url of provider 'openai' must be a full http or https"),
+        ({"base_url": "https://hunter2.ex ample/v1"}, "base_url of provider 'openai' must be a full http or https"),
+    ],
+)
+def test_what_cannot_be_sent_is_refused_before_anything_is_sent(given: Any, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told) as refused:
+        Provider.openai(models=["m"], keys=["sk-a"], **given)
+    assert "hunter2" not in str(refused.value)
+
+
 async def asynchronous(request: object, error: object) -> str:
     return "hello"
 
