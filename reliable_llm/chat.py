@@ -26,6 +26,7 @@ from reliable_llm.stream_call import OnInterrupt
 if TYPE_CHECKING:
     from reliable_llm.callers import CallerChat, CallerKey
     from reliable_llm.clock import Clock
+    from reliable_llm.config import Settings
     from reliable_llm.core.route import Stop
     from reliable_llm.events import Listener
     from reliable_llm.last_resort import LastResort
@@ -81,15 +82,20 @@ class FailoverChat:
         """Build from RELIABLE_LLM_MODELS, or *models*, and the vendors' own variables (`reliable_llm.config`)."""
         from reliable_llm.config import from_env
 
-        settings = from_env(models=models)
-        return cls(settings.providers, route=settings.route, retry=settings.retry, recovery=settings.recovery)
+        return cls.from_settings(from_env(models=models))
 
     @classmethod
     def from_toml(cls, path: str) -> Self:
         """Build from a TOML file. Every `ConfigurationError` names the file, the place and the remedy."""
         from reliable_llm.config import load
 
-        settings = load(path)
+        return cls.from_settings(load(path))
+
+    @classmethod
+    def from_settings(
+        cls, settings: Settings, *, clock: Clock | None = None, listeners: Iterable[Listener] = ()
+    ) -> Self:
+        """Build from what `reliable_llm.config` has read."""
         return cls(
             settings.providers,
             route=settings.route,
@@ -97,6 +103,8 @@ class FailoverChat:
             recovery=settings.recovery,
             budget=settings.budget,
             hedge=settings.hedge,
+            clock=clock,
+            listeners=listeners,
         )
 
     # ---------------------------------------------------------------- calls

@@ -58,15 +58,7 @@ def run(file: str | None, *, call: bool, deadline: float) -> int:
         if isinstance(event, ConfigWarning):
             warnings.append(f"warning: {event.provider}: {event.reason}")
 
-    chat = FailoverChat(
-        settings.providers,
-        route=settings.route,
-        retry=settings.retry,
-        recovery=settings.recovery,
-        budget=settings.budget,
-        hedge=settings.hedge,
-        listeners=[note],
-    )
+    chat = FailoverChat.from_settings(settings, listeners=[note])
     print(f"{file or 'the environment'}: right\n")
     print(*_candidates(chat, settings), "", *_reactions(settings, chat), *warnings, sep="\n")
     if not call:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import httpx2
 
+from reliable_llm.config import Settings
 from reliable_llm.drill import scenario as written
 from reliable_llm.drill.vendors import faults
 from reliable_llm.drill.vendors.observed import current_call
 from reliable_llm.drill.vendors.wire import Site, Vendors
 from reliable_llm.errors import Kind
-from reliable_llm.policy import BudgetPolicy, HedgePolicy, RecoveryPolicy, RetryPolicy, Timeouts
+from reliable_llm.policy import RecoveryPolicy, RetryPolicy, Timeouts
 from reliable_llm.provider import Provider
 from reliable_llm.types import Candidate, Capabilities
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from reliable_llm.chat import FailoverChat
     from reliable_llm.clock import Clock
-    from reliable_llm.config import Settings
     from reliable_llm.events import Listener
 
 # The corpus names no attempt timeout: this is the vendor SDKs' own default.
@@ -43,30 +43,17 @@ Hooks = Mapping[str, Mapping[str, BaseException]]
 class Blueprint:
     """All that coordinators of one drill are built from. Each gets its own state; the wire is shared."""
 
-    providers: Sequence[Provider]
+    settings: Settings
     sites: Sequence[Site]
-    retry: RetryPolicy
-    recovery: RecoveryPolicy
-    route: Sequence[Candidate] | None
-    budget: BudgetPolicy | None = None
-    hedge: HedgePolicy | None = None
     clients: list[httpx2.AsyncClient] = field(default_factory=list)
 
     def build(self, vendors: Vendors, clock: Clock, listener: Listener, hooks: Hooks) -> FailoverChat:
         """Return a coordinator whose requests end at *vendors*. *hooks* fail the calls that they name."""
         from reliable_llm.chat import FailoverChat
 
-        wired = [self._wired(p, vendors.transport(s), hooks) for p, s in zip(self.providers, self.sites, strict=True)]
-        return FailoverChat(
-            wired,
-            route=self.route,
-            retry=self.retry,
-            recovery=self.recovery,
-            budget=self.budget,
-            hedge=self.hedge,
-            clock=clock,
-            listeners=[listener],
-        )
+        pairs = zip(self.settings.providers, self.sites, strict=True)
+        wired = tuple(self._wired(provider, vendors.transport(site), hooks) for provider, site in pairs)
+        return FailoverChat.from_settings(replace(self.settings, providers=wired), clock=clock, listeners=[listener])
 
     def _wired(self, provider: Provider, transport: httpx2.AsyncBaseTransport, hooks: Hooks) -> Provider:
         hook = {name.removeprefix("on_"): [_failing(errors)] for name, errors in hooks.items()}
@@ -96,13 +83,16 @@ def blueprint(setup: written.Setup) -> Blueprint:
     """Return the set-up as written. Raises `ConfigurationError` where the product refuses it, `ValueError` for a name
     that nobody knows."""
     policy = setup.policy
-    providers = [_provider(each, _timeouts(policy)) for each in setup.providers]
-    return Blueprint(
+    providers = tuple(_provider(each, _timeouts(policy)) for each in setup.providers)
+    settings = Settings(
         providers=providers,
-        sites=[_site(each, made) for each, made in zip(setup.providers, providers, strict=True)],
+        route=tuple(Candidate(provider, model) for provider, model in setup.route) or None,
         retry=_retry(policy),
         recovery=_recovery(policy),
-        route=[Candidate(provider, model) for provider, model in setup.route] or None,
+    )
+    return Blueprint(
+        settings=settings,
+        sites=[_site(each, made) for each, made in zip(setup.providers, providers, strict=True)],
     )
 
 
@@ -190,13 +180,12 @@ def from_settings(scenario: written.Scenario, settings: Settings) -> Blueprint:
         raise ValueError(f"needs {len(setup.providers)} providers, and the configuration has {len(mine)}")
     pairs = list(zip(setup.providers, mine, strict=False))
     return Blueprint(
-        providers=[provider for _, provider in pairs],
+        settings=replace(
+            settings,
+            providers=tuple(provider for _, provider in pairs),
+            route=tuple(_candidate(pair, pairs) for pair in setup.route) or None,
+        ),
         sites=[_mapped(given, provider, _keys_told_apart(given, scenario)) for given, provider in pairs],
-        retry=settings.retry,
-        recovery=settings.recovery,
-        budget=settings.budget,
-        hedge=settings.hedge,
-        route=[_candidate(pair, pairs) for pair in setup.route] or None,
     )
 
 
