@@ -52,7 +52,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from reliable_llm.config_clouds import clients_from_env, clients_from_file, is_signed, signing_fields
 from reliable_llm.core.route import as_candidate, checked_route
@@ -64,7 +64,11 @@ from reliable_llm.types import Candidate, Capabilities
 from reliable_llm.vendors import VENDORS, VendorPreset
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from reliable_llm.core.classify import Rule
+
+    _T = TypeVar("_T", bound=DataclassInstance)
 
 MODELS_VARIABLE: Final = "RELIABLE_LLM_MODELS"
 KINDS: Final = ("openai", "anthropic", "gemini")
@@ -188,18 +192,23 @@ def load(path: str | os.PathLike[str], *, environ: Mapping[str, str] = os.enviro
     top = read(file).table(("route", "providers", "timeouts", "retry", "recovery", "budget", "hedge"))
     if "providers" not in top:
         refuse(file, "no provider: add a [[providers]] table with kind and models")
-    timeouts = top["timeouts"].onto(Timeouts()) if "timeouts" in top else Timeouts()
-    retry = top["retry"].onto(RetryPolicy()) if "retry" in top else RetryPolicy()
+    timeouts = _given(top, "timeouts", Timeouts) or Timeouts()
+    retry = _given(top, "retry", RetryPolicy) or RetryPolicy()
     providers = tuple(_provider(node, timeouts, retry, environ) for node in top["providers"].items())
     _refuse_twins(top["providers"], providers)
     return Settings(
         providers=providers,
         route=_route(top["route"], providers) if "route" in top else None,
         retry=retry,
-        recovery=top["recovery"].onto(RecoveryPolicy()) if "recovery" in top else RecoveryPolicy(),
-        budget=top["budget"].onto(BudgetPolicy()) if "budget" in top else None,
-        hedge=top["hedge"].onto(HedgePolicy()) if "hedge" in top else None,
+        recovery=_given(top, "recovery", RecoveryPolicy) or RecoveryPolicy(),
+        budget=_given(top, "budget", BudgetPolicy),
+        hedge=_given(top, "hedge", HedgePolicy),
     )
+
+
+def _given(top: Mapping[str, Node], name: str, kind: type[_T]) -> _T | None:
+    """Return the settings in a table of the file, on top of their defaults; None where there is no such table."""
+    return top[name].onto(kind()) if name in top else None
 
 
 def _provider(node: Node, timeouts: Timeouts, retry: RetryPolicy, environ: Mapping[str, str]) -> Provider:
