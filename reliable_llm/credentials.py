@@ -35,11 +35,16 @@ def _checked(secret: str, label: str) -> str:
     stripped = secret.strip()
     if not stripped:
         raise ConfigurationError(f"key {label} is blank: remove it or fill it in")
-    if not stripped.isascii() or not stripped.isprintable() or " " in stripped:
+    if not is_one_word(stripped):
         raise ConfigurationError(
             f"key {label} holds a space, a control or a non-ASCII character: copy it again, on one line"
         )
     return stripped
+
+
+def is_one_word(text: str) -> bool:
+    """Tell whether *text* is printable ASCII without a space: what a header's name and a key have to be."""
+    return bool(text) and text.isascii() and text.isprintable() and " " not in text
 
 
 def credentials(provider: str, secrets: Iterable[str]) -> tuple[Credential, ...]:

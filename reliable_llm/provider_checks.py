@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-from reliable_llm.credentials import Credential, credentials
+from reliable_llm.credentials import Credential, credentials, is_one_word
 from reliable_llm.errors import ConfigurationError
 from reliable_llm.policy import check_number
 from reliable_llm.tomlfile import nearest
@@ -99,7 +99,8 @@ def checked_url(provider: str, base_url: str | None) -> str | None:
         return None
     try:
         parts = urlsplit(base_url)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and _is_one_line(base_url)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname)
+        valid = valid and base_url.isprintable() and " " not in base_url
         _ = parts.port
     except ValueError:
         valid = False
@@ -110,10 +111,6 @@ def checked_url(provider: str, base_url: str | None) -> str | None:
     return base_url
 
 
-def _is_one_line(text: str) -> bool:
-    return text.isprintable() and " " not in text
-
-
 def checked_headers(provider: str, given: object) -> dict[str, str]:
     """Return *given* as a dict; refuse what is no header. A value may be a secret: it is never shown."""
     if given is None:
@@ -121,7 +118,7 @@ def checked_headers(provider: str, given: object) -> dict[str, str]:
     if not isinstance(given, Mapping):
         raise ConfigurationError(f"headers of provider {provider!r} must be a dict of strings: write headers={{...}}")
     for name, value in given.items():
-        if not isinstance(name, str) or not name.isascii() or not _is_one_line(name) or not name:
+        if not isinstance(name, str) or not is_one_word(name):
             raise ConfigurationError(f"headers of provider {provider!r} hold what is no name of a header")
         if not isinstance(value, str) or not value.isascii() or not value.isprintable():
             raise ConfigurationError(

@@ -25,6 +25,7 @@ import anyio
 from reliable_llm.clock import Clock
 from reliable_llm.core.memory import Permit
 from reliable_llm.core.route import Stop
+from reliable_llm.credentials import is_one_word
 from reliable_llm.errors import ConfigurationError
 from reliable_llm.events import Event
 from reliable_llm.policy import check_number
@@ -60,7 +61,7 @@ class RedisHealth:
     ) -> None:
         if urlsplit(url).scheme not in _SCHEMES:
             raise ConfigurationError(f"RedisHealth needs an address with one of {', '.join(_SCHEMES)}://")
-        if not namespace or not namespace.isascii() or not namespace.isprintable() or " " in namespace:
+        if not is_one_word(namespace):
             raise ConfigurationError(f"RedisHealth.namespace must be a word, got {namespace!r}")
         check_number("RedisHealth", "sync", sync, low=0.05, high=3600)
         check_number("RedisHealth", "claim_timeout", claim_timeout, low=0.001, high=5)
