@@ -139,24 +139,20 @@ def _check_policies(given: Mapping[str, object]) -> None:
 def _check_parts(health: object, clock: object, listeners: object, last_resort: object) -> tuple[Listener, ...]:
     """Return *listeners* as a tuple; refuse what is no store, no clock, no listeners or no function."""
     if health is not None and not hasattr(health, "join"):
-        raise ConfigurationError(f"health must be a store: write health=RedisHealth(...), got {_type_of(health)}")
+        raise ConfigurationError(f"health must be a store: write health=RedisHealth(...), got {type(health).__name__}")
     if clock is not None and not all(hasattr(clock, name) for name in ("monotonic", "time", "random", "sleep")):
-        raise ConfigurationError(f"clock must have monotonic, time, random and sleep, got {_type_of(clock)}")
+        raise ConfigurationError(f"clock must have monotonic, time, random and sleep, got {type(clock).__name__}")
     heard = tuple(listeners) if isinstance(listeners, Iterable) else None
     if heard is None or not all(map(callable, heard)):
         raise ConfigurationError(
-            f"listeners must be a list of functions: write listeners=[...], got {_type_of(listeners)}"
+            f"listeners must be a list of functions: write listeners=[...], got {type(listeners).__name__}"
         )
     if last_resort is not None and (not callable(last_resort) or inspect.iscoroutinefunction(last_resort)):
         raise ConfigurationError(
             "last_resort must be a plain function of the request and the error, not an asynchronous one, "
-            f"got {_type_of(last_resort)}"
+            f"got {type(last_resort).__name__}"
         )
     return heard
-
-
-def _type_of(given: object) -> str:
-    return type(given).__name__
 
 
 def _by_name(providers: Sequence[Provider]) -> dict[str, Provider]:

@@ -96,7 +96,7 @@ class Entrance:
             action.ticket is None
             and action.stop.provider in self._unlimited
             and self._loop is asyncio.get_running_loop()
-            and (self.member is None or not self.must_claim(action))
+            and not self.must_claim(action)
         )
 
     async def enter(self, call: FailoverCall, action: StartAttempt) -> Callable[[], None] | None:

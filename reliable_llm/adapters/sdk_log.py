@@ -12,10 +12,10 @@ _HOLD_KEYS: Final = frozenset({"authorization", "x-api-key"})
 class _WithoutKeys(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Redact the headers of a request's options; let every record pass."""
-        headers = record.args.get("headers") if isinstance(record.args, Mapping) else None
-        if isinstance(record.args, Mapping) and isinstance(headers, Mapping):
+        options = record.args
+        if isinstance(options, Mapping) and isinstance(headers := options.get("headers"), Mapping):
             shown = {name: "<redacted>" if str(name).lower() in _HOLD_KEYS else headers[name] for name in headers}
-            record.args = {**record.args, "headers": shown}
+            record.args = {**options, "headers": shown}
         return True
 
 

@@ -29,7 +29,7 @@ _LIKE_A_KEY = re.compile(
 )
 
 
-def is_word(text: str) -> bool:
+def _is_word(text: str) -> bool:
     """Tell whether *text* is a vendor's word, fit to be shown: what looks like a key is not repeated."""
     return _NAME.fullmatch(text) is not None and _LIKE_A_KEY.search(text) is None
 
@@ -47,7 +47,7 @@ def judge(rule: Rule, facts: Facts, *, status: int | None, confidence: str) -> V
         failover=usual.failover if rule.failover is None else rule.failover,
         retry_after=wait,
         status=status,
-        code=next((code for code in facts.details.codes if is_word(code)), None),
+        code=next((code for code in facts.details.codes if _is_word(code)), None),
         feature=feature_of(rule.feature, facts.details.param, facts.texts),
         rule=rule.name or str(rule.kind),
         confidence=confidence,
